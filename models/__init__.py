@@ -1,0 +1,1 @@
+"""The durable record: tables, hot statements, one store per table group."""

@@ -1,0 +1,1 @@
+"""LLM adapters: the wire on one side, `loop.response` on the other."""

@@ -1,0 +1,1 @@
+"""What beat does on each tick."""

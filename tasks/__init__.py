@@ -1,0 +1,1 @@
+"""Celery: five-line task bodies and the functions they call."""

@@ -1,0 +1,1 @@
+"""Tool contract, registry, argument checks, built-ins."""

@@ -1,0 +1,43 @@
+"""Exceptions of Umbel. Outcomes the product expects are values, never exceptions.
+
+UmbelError
+├─ Rejected            the caller's fault, never retried
+│  ├─ InvalidInput     a value breaks a rule; names the field and the rule
+│  ├─ NotFound         no such thing, or not yours
+│  └─ Misconfigured    settings, agent or model configuration that cannot work
+├─ Unavailable         try again later (the only kind that is retried)
+├─ LeaseLost           another worker owns the run: stop quietly, write nothing
+└─ InvariantBroken     a bug or a corrupt record: crash loudly, never "handle" it
+"""
+
+
+class UmbelError(Exception):
+    """Base of everything Umbel raises on purpose."""
+
+
+class Rejected(UmbelError):
+    """The caller must change something; repeating the same request cannot help."""
+
+
+class InvalidInput(Rejected):
+    """A value breaks a rule."""
+
+
+class NotFound(Rejected):
+    """There is no such thing, or it belongs to somebody else: the answer is the same."""
+
+
+class Misconfigured(Rejected):
+    """Configuration that cannot work; the message says what to change."""
+
+
+class Unavailable(UmbelError):
+    """A part (database, broker, model endpoint) does not answer now; trying later may help."""
+
+
+class LeaseLost(UmbelError):
+    """Another worker owns the run: stop quietly, write nothing."""
+
+
+class InvariantBroken(UmbelError):
+    """A bug or a corrupt record."""

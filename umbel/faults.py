@@ -1,0 +1,108 @@
+"""Named points at which a test may hurt the process: `fault("decide.post_commit")`.
+
+Inert unless armed. Arming takes two variables, so that no deployment does it by accident:
+`UMBEL_TEST_BUILD=1` and `UMBEL_FAULTS`, a comma separated list of `point:action[:n=K]`.
+Actions: `kill` (SIGKILL to this process), `raise` (FaultInjected), `stop` (SIGSTOP), and
+`hook` (calls the function named by `UMBEL_FAULT_HOOK`, "module:function", with the point and the
+facts given at the call site). `n=K` fires at the K-th hit only; without it, at every hit.
+"""
+
+import importlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, cast, get_args
+
+from umbel.errors import Misconfigured
+
+POINTS: Final[Mapping[str, str]] = {
+    "accept.pre_commit": "a request is about to be written",
+    "accept.post_commit": "the run exists, nothing has been rung",
+    "step.claimed": "the claim is committed, the request is not built",
+    "model.in_flight": "the request has been sent, no answer is recorded",
+    "model.answered": "the reply is in memory only",
+    "decide.pre_commit": "the decision is about to be written",
+    "decide.applying": "inside the decision transaction, before its commit",
+    "decide.post_commit": "usage, reply, decision and calls are committed, nothing has been rung",
+    "call.received": "a tool worker has read the message",
+    "call.pre_intent": "a change is about to be recorded as intended",
+    "call.intent_saved": "the intent is committed, the change has not been sent",
+    "call.started": "a read is recorded as started",
+    "call.effect_done": "the tool has returned, its outcome is in memory only",
+    "call.receipt_pre": "the outcome is about to be written",
+    "call.receipt_post": "outcome and join are committed, nothing has been rung",
+    "sweep.mid": "between two statements of the sweeper",
+}
+"""Every point, and the state of the world at it."""
+
+Action = Literal["kill", "raise", "stop", "hook"]
+Hook = Callable[[str, Mapping[str, str]], None]
+
+
+class FaultInjected(RuntimeError):
+    """Raised by an armed point with the action `raise`; never raised in a deployment."""
+
+
+@dataclass(slots=True)
+class _Arm:
+    action: Action
+    nth: int | None
+    hits: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_due(self) -> bool:
+        with self.lock:
+            self.hits += 1
+            return self.nth is None or self.hits == self.nth
+
+
+def _read_environment() -> dict[str, _Arm]:
+    text = os.environ.get("UMBEL_FAULTS", "")
+    if not text:
+        return {}
+    if os.environ.get("UMBEL_TEST_BUILD") != "1":
+        raise Misconfigured(
+            "UMBEL_FAULTS is set without UMBEL_TEST_BUILD=1: faults belong to tests. "
+            "Unset UMBEL_FAULTS to start."
+        )
+    return dict(_parse(item) for item in text.split(","))
+
+
+def _parse(item: str) -> tuple[str, _Arm]:
+    point, action, *options = item.strip().split(":")
+    if point not in POINTS:
+        raise Misconfigured(f"UMBEL_FAULTS names {point!r}; known points: {', '.join(POINTS)}.")
+    if action not in get_args(Action):
+        raise Misconfigured(f"UMBEL_FAULTS: action {action!r} is none of {get_args(Action)}.")
+    nth = next((int(option[2:]) for option in options if option.startswith("n=")), None)
+    return point, _Arm(cast(Action, action), nth)  # membership checked above
+
+
+_ARMED: Final = _read_environment()
+
+
+def fault(point: str, **facts: str) -> None:
+    """Do nothing, unless a test armed `point`.
+
+    Args:
+        point: a key of `POINTS`.
+        facts: what a hook may want to know, such as the run or call id.
+    """
+    if _ARMED and (arm := _ARMED.get(point)) is not None and arm.is_due():
+        _fire(point, arm.action, facts)
+
+
+def _fire(point: str, action: Action, facts: Mapping[str, str]) -> None:
+    match action:
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case "raise":
+            raise FaultInjected(point)
+        case "hook":
+            module, _, name = os.environ["UMBEL_FAULT_HOOK"].partition(":")
+            hook: Hook = getattr(importlib.import_module(module), name)
+            hook(point, facts)

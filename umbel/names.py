@@ -1,0 +1,72 @@
+"""Names other programs see: Celery tasks, queues, statuses, reasons. Changing one needs an ADR."""
+
+from typing import Final, Literal, get_args
+
+STEP: Final = "umbel.loop.step"
+CALL: Final = "umbel.tools.call"
+
+LOOP_QUEUE: Final = "umbel.loop"
+TOOLS_QUEUE: Final = "umbel.tools"
+CONTROL_QUEUE: Final = "umbel.control"
+
+RunStatus = Literal[
+    "queued", "running", "waiting", "paused", "cancelling", "completed", "failed", "cancelled"
+]
+"""What people are told about a run."""
+
+Work = Literal["none", "ready", "held", "calls"]
+"""Who acts next on a run: nobody, any worker, its holder, or the tool workers."""
+
+Reason = Literal[
+    "approval_required",
+    "provider_retry",
+    "child_run",
+    "unknown_outcome",
+    "tool_call_limit",
+    "iteration_limit",
+    "context_capacity",
+    "stall",
+    "repeated_failure",
+    "empty_response",
+    "credentials",
+    "provider_error",
+    "lost_worker",
+    "owner_stop",
+    "budget_exhausted",
+    "contract_mismatch",
+    "persistence_failed",
+    "corrupt_record",
+]
+"""Why a run waits, is paused, has failed or was cancelled: a closed list."""
+
+CallState = Literal[
+    "planned",
+    "awaiting_approval",
+    "ready",
+    "started",
+    "returned",
+    "refused",
+    "errored",
+    "skipped",
+    "unknown",
+]
+"""Where one tool call stands."""
+
+Effect = Literal["read", "idempotent", "mutation"]
+"""What a tool does to the outside world; a tool that declares nothing is a mutation."""
+
+Placement = Literal["inline", "task"]
+"""Where a tool runs: in the step worker's process, or as a Celery task of its own."""
+
+DecisionKind = Literal["answer", "dispatch", "retry", "pause", "discard"]
+"""What the loop decided from one model reply."""
+
+RUN_STATUSES: Final[tuple[RunStatus, ...]] = get_args(RunStatus)
+REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
+WORKS: Final[tuple[Work, ...]] = get_args(Work)
+CALL_STATES: Final[tuple[CallState, ...]] = get_args(CallState)
+EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
+PLACEMENTS: Final[tuple[Placement, ...]] = get_args(Placement)
+DECISION_KINDS: Final[tuple[DecisionKind, ...]] = get_args(DecisionKind)
+SETTLED_STATUSES: Final[tuple[RunStatus, ...]] = ("paused", "completed", "failed", "cancelled")
+"""Statuses that no machinery moves on by itself."""

@@ -1,0 +1,171 @@
+"""What an author of tools needs: the decorator, the context a tool is given, the failure types.
+
+    import umbel
+
+    @umbel.tool(effect="read")
+    def word_count(context: umbel.ToolContext, path: str) -> int:
+        \"\"\"Count the words of a text file.\"\"\"
+        return len(context.workspace.read_text(path).split())
+
+The decorator only attaches a `ToolDeclaration`; the registry (tools/registry.py) builds the JSON
+Schema and finds the function through the entry point group `umbel.tools` or `UMBEL_TOOLS`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from umbel.errors import UmbelError
+from umbel.names import Effect, Placement
+
+DECLARATION_ATTRIBUTE: Final = "__umbel_tool__"
+DEFAULT_STALL_SECONDS: Final = 120.0
+
+ToolFunction = TypeVar("ToolFunction", bound=Callable[..., Any])  # any signature, any result
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDeclaration:
+    """What `@umbel.tool` says about a function."""
+
+    name: str | None
+    effect: Effect
+    placement: Placement
+    version: str
+    stall_seconds: float
+    repeatable: bool
+
+
+def tool(
+    *,
+    name: str | None = None,
+    effect: Effect = "mutation",
+    placement: Placement = "task",
+    version: str = "1",
+    stall_seconds: float = DEFAULT_STALL_SECONDS,
+    repeatable: bool = False,
+) -> Callable[[ToolFunction], ToolFunction]:
+    """Mark a function as a tool; name, description and schema come from the function itself.
+
+    Args:
+        name: what the model calls it; the function's name by default.
+        effect: `read` changes nothing, `idempotent` may be repeated, `mutation` (the default)
+            changes the world and is sent at most once.
+        placement: `inline` tools run in the step worker's process, `task` tools as a Celery task.
+            A mutation is always a task.
+        version: raise it whenever the meaning changes; it is part of what an approval binds to.
+        stall_seconds: silence (no `context.progress`) after which the tool counts as stalled.
+        repeatable: identical calls are legitimate, as for a poll.
+    """
+
+    def attach(function: ToolFunction) -> ToolFunction:
+        declared = ToolDeclaration(name, effect, placement, version, stall_seconds, repeatable)
+        setattr(function, DECLARATION_ATTRIBUTE, declared)
+        return function
+
+    return attach
+
+
+class ToolFailed(UmbelError):
+    """Raised by a tool that knows its change did NOT happen: a definite failure.
+
+    Any other exception out of a mutation means nobody knows, and pauses the run.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePage:
+    """A cut of a stored result; offsets count characters."""
+
+    text: str
+    offset: int
+    next_offset: int | None
+    total_chars: int
+    sha256: str
+
+
+class EvidenceReader(Protocol):
+    """Pages of results stored earlier in the same thread."""
+
+    def read(self, handle: str, offset: int, limit: int) -> EvidencePage:
+        """Up to `limit` characters of result `handle` from `offset`.
+
+        Raises:
+            NotFound: no such result in this thread.
+            InvalidInput: the offset lies outside the result.
+        """
+        ...
+
+
+class Workspace(Protocol):
+    """The one folder a run may touch; no path, link or race leads out of it.
+
+    Paths are relative to the root, with `/`. Every method raises InvalidInput for a path that
+    leaves the root, NotFound for one that is not there.
+    """
+
+    def list_files(self, path: str) -> list["FileEntry"]:
+        """Entries directly below a folder, by name."""
+        ...
+
+    def walk(self, path: str) -> list["FileEntry"]:
+        """Every regular file below a folder, by path."""
+        ...
+
+    def read_bytes(self, path: str, limit: int | None = None) -> bytes:
+        """The content of a file, at most `limit` bytes of it."""
+        ...
+
+    def read_text(self, path: str) -> str:
+        """The content of a file as UTF-8; bytes that are not UTF-8 become U+FFFD."""
+        ...
+
+    def write_text(self, path: str, text: str) -> int:
+        """Replace a file atomically, making its folders; returns the bytes written."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One entry of a workspace folder."""
+
+    path: str
+    kind: str
+    size_bytes: int
+
+
+class ToolContext(Protocol):
+    """What a tool is given beside its arguments: never a store, never a connection."""
+
+    @property
+    def run_id(self) -> str:
+        """The run that asked."""
+        ...
+
+    @property
+    def call_id(self) -> str:
+        """This call; also its evidence handle."""
+        ...
+
+    @property
+    def effect_key(self) -> str:
+        """Idempotency key to hand to the outside system: the same for every try of this call."""
+        ...
+
+    @property
+    def workspace(self) -> Workspace:
+        """The run's folder.
+
+        Raises:
+            ToolFailed: the run has none.
+        """
+        ...
+
+    @property
+    def evidence(self) -> EvidenceReader:
+        """Results stored earlier in the thread."""
+        ...
+
+    def progress(self, note: str = "") -> None:
+        """Say that the tool is alive, which resets its stall clock; cheap to call often."""
+        ...
