@@ -1,0 +1,86 @@
+"""The loop: one reply in, one decision out. No phases, no flags, no profile names."""
+
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from loop.decision import Answer, Decision, Discard, Dispatch, Pause, Retry
+from loop.policy import Policy
+from loop.response import ErrorClass, Failure, Text, ToolUse
+from umbel.names import Reason
+
+EMPTY_CLASSES: Final[frozenset[ErrorClass]] = frozenset({"empty_response", "model_output"})
+"""Failures of the model rather than of its endpoint: they have a budget of their own."""
+
+PAUSE_REASONS: Final[dict[ErrorClass, Reason]] = {
+    "auth": "credentials",
+    "context_length": "context_capacity",
+    "empty_response": "empty_response",
+    "model_output": "empty_response",
+}
+"""Everything else pauses as `provider_error`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """What the decision depends on beside the reply."""
+
+    step: int
+    policy: Policy
+    failures: int
+    """Failed replies of this step so far."""
+    calls_used: int
+    is_stale: bool
+    """A stop, correction or changed source came in while the model spoke."""
+    jitter: float
+    """Between 0 and 1; drawn outside, because the loop knows no chance."""
+
+
+def decide(snapshot: RunSnapshot, reply: Text | ToolUse | Failure) -> Decision:
+    """What follows from `reply`. Pure: the same input gives the same decision."""
+    if snapshot.is_stale:
+        return Discard("The run was stopped or corrected while the model answered.")
+    match reply:
+        case Text(text=text):
+            return Answer(text)
+        case ToolUse(calls=calls):
+            return _within_limits(snapshot, Dispatch(calls))
+        case Failure():
+            return _after_failure(snapshot, reply)
+        case _:
+            assert_never(reply)
+
+
+def _within_limits(snapshot: RunSnapshot, dispatch: Dispatch) -> Decision:
+    """The dispatch, or a pause where a limit of the policy is reached."""
+    policy = snapshot.policy
+    if policy.iteration_cap is not None and snapshot.step >= policy.iteration_cap:
+        return Pause("iteration_limit", f"The run has used its {policy.iteration_cap} steps.")
+    if policy.tool_call_limit:
+        wanted = snapshot.calls_used + len(dispatch.calls)
+        if wanted > policy.tool_call_limit:
+            return Pause(
+                "tool_call_limit",
+                f"The model asks for call {wanted}; the limit is {policy.tool_call_limit}.",
+            )
+    return dispatch
+
+
+def _after_failure(snapshot: RunSnapshot, failure: Failure) -> Decision:
+    """Another try while the budget for its kind lasts, else a pause that says why."""
+    is_empty = failure.error_class in EMPTY_CLASSES
+    policy = snapshot.policy
+    budget = policy.empty_retries if is_empty else policy.provider_retries
+    detail = f"{failure.error_class}: {failure.message}" if failure.message else failure.error_class
+    if failure.is_retryable and snapshot.failures < budget:
+        wait = 0.0 if is_empty else retry_wait_seconds(snapshot, failure.retry_after_seconds)
+        return Retry("empty_response" if is_empty else "provider", wait, detail)
+    return Pause(PAUSE_REASONS.get(failure.error_class, "provider_error"), detail)
+
+
+def retry_wait_seconds(snapshot: RunSnapshot, asked_seconds: float | None) -> float:
+    """Seconds until the next try: what the provider asked for, else doubling with jitter."""
+    if asked_seconds is not None:
+        return asked_seconds + snapshot.jitter
+    policy = snapshot.policy
+    doubled = policy.retry_base_seconds * 2.0**snapshot.failures
+    return min(doubled, policy.retry_max_seconds) * (0.5 + snapshot.jitter / 2)

@@ -1,0 +1,34 @@
+"""Loop policy: the slots a profile fills. Expanded, hashed and frozen into a run at acceptance."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from umbel.contracts import Frozen
+
+PermissionMode = Literal["full_access", "ask"]
+
+
+class Policy(Frozen):
+    """Every value the loop consults; a change of a profile never alters a run in flight."""
+
+    version: Literal[1] = 1
+    iteration_cap: int | None = Field(default=None, ge=1)
+    """Decided steps after which the run pauses; None: no cap."""
+    tool_call_limit: int = Field(default=0, ge=0)
+    """Calls after which the run pauses; 0: no limit."""
+    parallel: int = Field(default=8, ge=1, le=64)
+    """Calls of one step that may run at once."""
+    provider_retries: int = Field(default=4, ge=0, le=20)
+    """Times one step's request is sent again after a retryable failure."""
+    retry_base_seconds: float = Field(default=1.0, gt=0)
+    """First wait of the exponential back-off between those."""
+    retry_max_seconds: float = Field(default=60.0, gt=0)
+    empty_retries: int = Field(default=2, ge=0, le=10)
+    """Times an empty or unreadable reply is asked for again."""
+    result_view_chars: int = Field(default=16_000, ge=200)
+    """What the prompt shows of a result at most; the whole stays in evidence."""
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    permission_mode: PermissionMode = "ask"
+    max_losses: int = Field(default=3, ge=1)
+    """Holders one step may lose before the run pauses as `lost_worker`."""

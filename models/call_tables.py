@@ -1,0 +1,153 @@
+"""Tables about tool calls and what comes out of a run."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from models.schema import HOT_TABLE, NOW, Id, Moment, id_column, metadata, one_of, tenant_column
+from umbel.names import (
+    CALL_STATES,
+    EFFECTS,
+    PLACEMENTS,
+)
+
+calls = Table(
+    "calls",
+    metadata,
+    id_column("id", "also the Celery task id and the evidence handle", primary_key=True),
+    id_column("run_id"),
+    tenant_column(),
+    Column("step", Integer, nullable=False),
+    Column(
+        "position", SmallInteger, nullable=False, comment="order in which the model asked, from 1"
+    ),
+    Column("model_id", Text, nullable=False, comment="the id the model gave"),
+    Column("tool", Text, nullable=False),
+    Column("tool_version", Text, nullable=False),
+    Column("effect", Text, nullable=False),
+    Column("placement", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("args_text", Text, comment="the exact bytes that are hashed, shown, approved and sent"),
+    Column("args_sha", LargeBinary),
+    Column("steer_rev", Integer, nullable=False),
+    Column("source_rev", Integer, nullable=False),
+    Column("auth_rev", Integer, nullable=False),
+    Column("attempt", SmallInteger, nullable=False, server_default="0"),
+    Column("holder", Id, comment="the worker that runs it, or ran it last"),
+    Column("stall_seconds", Float, nullable=False),
+    Column("deadline_at", Moment, comment="last progress and the tool's allowed silence"),
+    Column("started_at", Moment),
+    Column("settled_at", Moment),
+    Column("ring_at", Moment),
+    Column("rings", SmallInteger, nullable=False, server_default="0"),
+    one_of("effect", EFFECTS),
+    one_of("placement", PLACEMENTS),
+    one_of("state", CALL_STATES),
+    UniqueConstraint("run_id", "step", "position"),
+    CheckConstraint("effect <> 'mutation' OR placement = 'task'", name="mutation_is_task"),
+    CheckConstraint(
+        "state <> 'started' OR (holder IS NOT NULL AND started_at IS NOT NULL AND attempt > 0)",
+        name="started_has_holder",
+    ),
+    CheckConstraint(
+        "state <> 'started' OR effect <> 'mutation' OR deadline_at IS NOT NULL", name="deadline"
+    ),
+    CheckConstraint("effect <> 'mutation' OR attempt <= 1", name="mutation_once"),
+    CheckConstraint(
+        "(settled_at IS NOT NULL) ="
+        " (state IN ('returned', 'refused', 'errored', 'skipped', 'unknown'))",
+        name="settled",
+    ),
+    CheckConstraint(
+        "args_text IS NOT NULL OR state IN ('refused', 'errored', 'skipped')", name="args_known"
+    ),
+    CheckConstraint(
+        "(args_text IS NULL) = (args_sha IS NULL)"
+        " AND (args_text IS NULL OR args_sha = sha256(convert_to(args_text, 'UTF8')))",
+        name="args_sha",
+    ),
+    Index("calls_ready_ix", text("ring_at NULLS FIRST"), postgresql_where=text("state = 'ready'")),
+    Index("calls_started_ix", "holder", postgresql_where=text("state = 'started'")),
+    comment="One tool call of a step.",
+    postgresql_with=HOT_TABLE,
+)
+
+
+receipts = Table(
+    "receipts",
+    metadata,
+    id_column("call_id", "one intent per call, ever: the primary key says so", primary_key=True),
+    id_column("run_id"),
+    tenant_column(),
+    Column("attempt", SmallInteger, nullable=False),
+    Column("args_text", Text, nullable=False),
+    Column("args_sha", LargeBinary, nullable=False),
+    Column("intent_seq", Integer, nullable=False, comment="event that recorded the intent"),
+    Column("intent_at", Moment, nullable=False, server_default=text("clock_timestamp()")),
+    Column("outcome", Text, comment="NULL: sent or about to be, not heard of yet"),
+    Column("is_late", Boolean, nullable=False, server_default=text("false")),
+    Column("resources", JSONB, comment="ids the outside system returned"),
+    Column("closed_at", Moment),
+    one_of("outcome", ("done", "not_done", "unknown")),
+    CheckConstraint("(outcome IS NULL) = (closed_at IS NULL)", name="closed"),
+    CheckConstraint("args_sha = sha256(convert_to(args_text, 'UTF8'))", name="args_sha"),
+    Index(None, "run_id"),
+    Index("receipts_unknown_ix", "tenant", postgresql_where=text("outcome = 'unknown'")),
+    comment="A change to the outside world: intent first, outcome when it is known.",
+)
+
+
+evidence = Table(
+    "evidence",
+    metadata,
+    id_column("call_id", "the handle", primary_key=True),
+    id_column("run_id"),
+    id_column("thread_id"),
+    tenant_column(),
+    Column("body", Text, nullable=False, comment="the whole result, JSON text"),
+    Column("view", Text, nullable=False, comment="what the prompt shows of it"),
+    Column("sha256", LargeBinary, nullable=False),
+    Column("total_chars", BigInteger, nullable=False),
+    Column("is_escaped", Boolean, nullable=False, server_default=text("false")),
+    Column("stored_at", Moment, nullable=False, server_default=text("clock_timestamp()")),
+    CheckConstraint("sha256 = sha256(convert_to(body, 'UTF8'))", name="sha256"),
+    Index(None, "run_id"),
+    comment="The full, immutable result of a call.",
+)
+
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    id_column("id", primary_key=True),
+    tenant_column(),
+    id_column("run_id"),
+    Column("recipient", Text, nullable=False),
+    Column("destination", Text, nullable=False, comment="`inbox`, or the name of an adapter"),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("external_id", Text, comment="the message id at the destination"),
+    Column("created_at", Moment, nullable=False, server_default=NOW),
+    Column("delivered_at", Moment),
+    one_of("kind", ("text",)),
+    one_of("state", ("delivered",)),
+    UniqueConstraint("run_id", "destination"),
+    ForeignKeyConstraint(["run_id"], ["runs.id"]),
+    Index(None, "tenant", "recipient", "id"),
+    comment="An answer on its way to a person: once per run and destination.",
+)

@@ -1,0 +1,208 @@
+"""One tool call's writes: start or intent, progress, outcome."""
+
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from loop.outcome import Errored, Refused, Returned, Skipped, ToolOutcome, Unknown
+from models import hot, hot_settle
+from models.database import Database, Row
+from umbel.contracts import CallId, RunId, ThreadId, WorkerId
+from umbel.names import Effect
+
+MAX_READ_ATTEMPTS: Final = 3
+"""Times a read may be started; it is repeated only after its worker was lost."""
+
+UNKNOWN_DETAIL: Final = (
+    "A change was sent and nobody knows whether it happened. Find out in the outside system; "
+    "`umbel runs get RUN` names the call and its exact arguments. It is not sent again."
+)
+SKIPPED_BODY: Final = (
+    '{"error":{"code":"skipped","message":"Not started: the outcome of another change of this step '
+    'is unknown."}}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """A call as a tool worker finds it."""
+
+    call_id: CallId
+    run_id: RunId
+    thread_id: ThreadId
+    tenant: str
+    tool: str
+    tool_version: str
+    effect: Effect
+    state: str
+    attempt: int
+    stall_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Proof that `worker` started this attempt: goes with its outcome."""
+
+    call: CallRow
+    worker: WorkerId
+    attempt: int
+    args_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What an outcome left to do."""
+
+    work: str
+    status: str
+    step: int
+    next_call: CallId | None
+    """A planned call that is ready now."""
+
+    @property
+    def next_step(self) -> int | None:
+        """The step the run is ready for, if this outcome completed the join."""
+        return self.step if self.work == "ready" else None
+
+
+_LOAD: Final = """
+SELECT c.id, c.run_id, r.thread_id, c.tenant, c.tool, c.tool_version, c.effect, c.state, c.attempt,
+  c.stall_seconds
+FROM calls c JOIN runs r ON r.id = c.run_id WHERE c.id = %(call_id)s
+"""
+
+
+def load_call(database: Database, call_id: CallId) -> CallRow | None:
+    """The call, or None for an id that never was."""
+    [rows] = database.run((_LOAD, {"call_id": call_id}))
+    return _call_of(rows[0]) if rows else None
+
+
+def start_read(database: Database, call: CallRow, worker: WorkerId) -> Started | None:
+    """Mark a read as started; None when it is not ready, or the run was stopped or corrected."""
+    parameters = {"call_id": call.call_id, "worker": worker, "max_attempts": MAX_READ_ATTEMPTS}
+    [rows] = database.run((hot.START_READ, parameters))
+    return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
+
+
+def record_intent(database: Database, call: CallRow, worker: WorkerId) -> Started | None:
+    """Write down that this change is about to be sent; None when it must not be.
+
+    Checked in the same statement: stop, corrections, sources, authority, other unknown outcomes,
+    tool version. There is one intent per call, ever.
+    """
+    parameters = {
+        "call_id": call.call_id,
+        "run_id": call.run_id,
+        "worker": worker,
+        "tool_version": call.tool_version,
+    }
+    [rows] = database.run((hot.INTENT, parameters))
+    return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
+
+
+def extend_deadline(database: Database, started: Started) -> bool:
+    """Move the deadline to now plus the tool's allowed silence; False when the call is not ours."""
+    parameters = {
+        "call_id": started.call.call_id,
+        "attempt": started.attempt,
+        "worker": started.worker,
+    }
+    [rows] = database.run((hot.EXTEND_DEADLINE, parameters))
+    return bool(rows)
+
+
+def settle(database: Database, started: Started, outcome: ToolOutcome, view: str) -> Settled | None:
+    """Store how an attempt ended, and join. None: somebody else settled it, nothing was written."""
+    call = started.call
+    parameters = _settling(call, outcome, view) | {
+        "attempt": started.attempt,
+        "worker": started.worker,
+    }
+    if call.effect == "mutation":
+        parameters |= _change_outcome(outcome) | {"only_if_lost": False, "dead_after": 0}
+        statement = hot_settle.SETTLE_CHANGE
+    else:
+        statement = hot_settle.SETTLE_READ
+    return _settle(database, (statement, parameters))
+
+
+def give_up(database: Database, call: CallRow, outcome: Errored | Refused) -> Settled | None:
+    """Settle a call that was never sent and cannot be started."""
+    return _settle(database, (hot_settle.GIVE_UP_CALL, _settling(call, outcome, outcome.text)))
+
+
+def settle_lost_change(
+    database: Database, *, call_id: CallId, run_id: RunId, attempt: int, dead_after_seconds: float
+) -> Settled | None:
+    """Mark a change unknown, if its deadline is over or its worker dead at this very moment."""
+    outcome = Unknown("The worker that sent it is gone, or it has been silent for too long.")
+    parameters = _outcome_parameters(outcome, "") | {
+        "call_id": call_id,
+        "run_id": run_id,
+        "attempt": attempt,
+        "only_if_lost": True,
+        "dead_after": dead_after_seconds,
+    }
+    parameters |= _change_outcome(outcome)
+    return _settle(database, (hot_settle.SETTLE_CHANGE, parameters))
+
+
+def _settle(database: Database, statement: tuple[str, dict[str, Any]]) -> Settled | None:
+    lock = (hot.LOCK_RUN, {"run_id": statement[1]["run_id"]})
+    _, rows = database.run(lock, statement)
+    if not rows:
+        return None
+    row = rows[0]
+    return Settled(row["work"], row["status"], row["step"], row["next_call"])
+
+
+def _settling(call: CallRow, outcome: ToolOutcome, view: str) -> dict[str, Any]:
+    return _outcome_parameters(outcome, view) | {"call_id": call.call_id, "run_id": call.run_id}
+
+
+def _outcome_parameters(outcome: ToolOutcome, view: str) -> dict[str, Any]:
+    match outcome:
+        case Returned(text=text, is_escaped=is_escaped):
+            state, body = "returned", text
+        case Refused(text=text) | Errored(text=text) | Skipped(text=text):
+            state, body, is_escaped = type(outcome).__name__.lower(), text, False
+        case Unknown():
+            state, body, is_escaped = "unknown", "", False
+        case _:
+            assert_never(outcome)
+    return {
+        "state": state,
+        "body": body,
+        "view": view,
+        "is_escaped": is_escaped,
+        "unknown_detail": UNKNOWN_DETAIL,
+        "skipped_body": SKIPPED_BODY,
+    }
+
+
+def _change_outcome(outcome: ToolOutcome) -> dict[str, Any]:
+    """The receipt's word for it: done, certainly not done, or unknown."""
+    match outcome:
+        case Returned():
+            return {"outcome": "done", "resources": None}
+        case Unknown():
+            return {"outcome": "unknown", "resources": None}
+        case Refused() | Errored() | Skipped():
+            return {"outcome": "not_done", "resources": None}
+        case _:
+            assert_never(outcome)
+
+
+def _call_of(row: Row) -> CallRow:
+    return CallRow(
+        call_id=CallId(row["id"]),
+        run_id=RunId(row["run_id"]),
+        thread_id=ThreadId(row["thread_id"]),
+        tenant=row["tenant"],
+        tool=row["tool"],
+        tool_version=row["tool_version"],
+        effect=row["effect"],
+        state=row["state"],
+        attempt=row["attempt"],
+        stall_seconds=row["stall_seconds"],
+    )

@@ -1,0 +1,247 @@
+"""The hot path in SQL: claim, decide, start, intent, settle, and what the sweeper does.
+
+Rules (docs/architecture.md, "Writing"): one round trip each; the run row is locked first; a
+statement decides only by columns of rows it locks; zero rows mean "not yours any more", never an
+error. Statements that must see what others committed while they waited for the lock run after
+LOCK_RUN in the same transaction: each statement of a transaction has a fresh snapshot.
+"""
+
+from typing import Final
+
+LOCK_RUN: Final = "SELECT id FROM runs WHERE id = %(run_id)s FOR UPDATE"
+LOCK_THREAD: Final = """
+SELECT t.id FROM threads t JOIN runs r ON r.thread_id = t.id WHERE r.id = %(run_id)s
+FOR UPDATE OF t
+"""
+
+# Claim: only ready work, and only the step the message spoke of. Opens the attempt's row, unless a
+# stored reply waits to be applied (its decision could not be written).
+CLAIM: Final = """
+WITH r AS (
+  UPDATE runs SET work = 'held', status = 'running', reason = NULL, detail = NULL,
+    holder = %(worker)s, fence = fence + 1, attempts = attempts + 1,
+    ring_at = NULL, rings = 0, not_before = NULL, next_seq = next_seq + 1
+  WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready' AND stop_at IS NULL
+    AND (not_before IS NULL OR not_before <= now())
+  RETURNING id, tenant, thread_id, owner, step, attempts, failures, calls_used, fence,
+    steer_rev, source_rev, auth_rev, next_seq - 1 AS seq),
+lost AS (
+  UPDATE model_calls m SET state = 'lost', closed_at = clock_timestamp() FROM r
+  WHERE m.run_id = r.id AND m.step = r.step AND m.state = 'open'),
+stored AS (
+  SELECT m.attempt, m.reply, m.endpoint FROM model_calls m JOIN r ON m.run_id = r.id AND m.step = r.step
+  WHERE m.state = 'closed' AND m.decision IS NULL),
+opened AS (
+  INSERT INTO model_calls (run_id, step, attempt, tenant, fence, holder)
+  SELECT r.id, r.step, coalesce(
+      (SELECT max(m.attempt) FROM model_calls m WHERE m.run_id = r.id AND m.step = r.step), 0) + 1,
+    r.tenant, r.fence, %(worker)s
+  FROM r WHERE NOT EXISTS (SELECT 1 FROM stored)
+  RETURNING attempt),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'step.claimed', r.step::text,
+    jsonb_build_object('step', r.step, 'claim', r.attempts, 'worker', %(worker)s::text), r.fence
+  FROM r)
+SELECT r.*, (SELECT attempt FROM opened) AS opened_attempt,
+  (SELECT attempt FROM stored) AS stored_attempt, (SELECT reply FROM stored) AS stored_reply
+FROM r
+"""
+
+# The one condition under which a decision may be applied: still the holder, nothing has moved.
+_STILL_HELD: Final = """
+  id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
+  AND step = %(step)s AND steer_rev = %(steer_rev)s AND source_rev = %(source_rev)s
+  AND auth_rev = %(auth_rev)s AND stop_at IS NULL
+"""
+
+# Usage, reply and decision are one row, written in the transaction that applies the decision.
+_REPLY_COLUMNS: Final = """
+  state = 'closed', endpoint = coalesce(%(endpoint)s, m.endpoint), model = coalesce(%(model)s, m.model),
+  manifest = coalesce(%(manifest)s, m.manifest), request_sha = coalesce(%(request_sha)s, m.request_sha),
+  reply = coalesce(%(reply)s, m.reply), error_class = coalesce(%(error_class)s, m.error_class),
+  input_tokens = coalesce(%(input_tokens)s, m.input_tokens),
+  output_tokens = coalesce(%(output_tokens)s, m.output_tokens),
+  total_tokens = coalesce(%(total_tokens)s, m.total_tokens),
+  cached_input_tokens = coalesce(%(cached_input_tokens)s, m.cached_input_tokens),
+  reasoning_tokens = coalesce(%(reasoning_tokens)s, m.reasoning_tokens),
+  is_estimated = m.is_estimated OR %(is_estimated)s,
+  closed_at = coalesce(m.closed_at, clock_timestamp())
+"""
+_DECIDED: Final = f"""
+m AS (
+  UPDATE model_calls m SET decision = %(decision)s, {_REPLY_COLUMNS} FROM r
+  WHERE m.run_id = r.id AND m.step = r.decided_step AND m.attempt = %(attempt)s
+    AND m.decision IS NULL AND m.state IN ('open', 'closed')
+  RETURNING 1)
+"""  # noqa: S608 - constant text, no input
+# A decision without its model call row would be invisible spend: the division refuses it.
+_PROOF: Final = "SELECT r.*, 1 / (SELECT count(*) FROM m)::int AS model_call_closed FROM r"
+
+DECIDE_DISPATCH: Final = f"""
+WITH n AS (
+  SELECT count(*)::int AS total, count(*) FILTER (WHERE x.state IN ('ready', 'planned'))::int AS open
+  FROM jsonb_to_recordset(%(calls)s::jsonb) AS x(state text)),
+r AS (
+  UPDATE runs SET attempts = 0, losses = 0, failures = 0, open_calls = n.open,
+    calls_used = calls_used + n.total, holder = NULL,
+    work = CASE WHEN n.open = 0 THEN 'ready' ELSE 'calls' END,
+    step = CASE WHEN n.open = 0 THEN step + 1 ELSE step END,
+    ring_at = CASE WHEN n.open = 0 THEN now() END, next_seq = next_seq + 1 + n.total
+  FROM n WHERE {_STILL_HELD}
+  RETURNING runs.id, tenant, thread_id, work, step, fence, steer_rev, source_rev, auth_rev,
+    %(step)s::int AS decided_step, next_seq - 1 - n.total AS seq),
+{_DECIDED},
+c AS (
+  INSERT INTO calls (id, run_id, tenant, step, position, model_id, tool, tool_version, effect,
+    placement, state, args_text, args_sha, steer_rev, source_rev, auth_rev, stall_seconds,
+    settled_at, ring_at)
+  SELECT x.id, r.id, r.tenant, r.decided_step, x.position, x.model_id, x.tool, x.tool_version,
+    x.effect, x.placement, x.state, x.args_text, sha256(convert_to(x.args_text, 'UTF8')),
+    r.steer_rev, r.source_rev, r.auth_rev, x.stall_seconds,
+    CASE WHEN x.body IS NOT NULL THEN clock_timestamp() END,
+    CASE WHEN x.state = 'ready' THEN now() END
+  FROM r, jsonb_to_recordset(%(calls)s::jsonb) AS x(id text, position int, model_id text, tool text,
+    tool_version text, effect text, placement text, state text, args_text text,
+    stall_seconds float, body text)
+  RETURNING id, position, state, tool),
+v AS (
+  INSERT INTO evidence (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars)
+  SELECT x.id, r.id, r.thread_id, r.tenant, x.body, x.body, sha256(convert_to(x.body, 'UTF8')),
+    length(x.body)
+  FROM r, jsonb_to_recordset(%(calls)s::jsonb) AS x(id text, body text) WHERE x.body IS NOT NULL),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'step.decided', r.decided_step::text, jsonb_build_object(
+    'step', r.decided_step, 'decision', 'dispatch', 'attempt', %(attempt)s::int), r.fence FROM r
+  UNION ALL
+  SELECT r.id, r.seq + c.position, 'call.' || c.state, c.id,
+    jsonb_build_object('step', r.decided_step, 'position', c.position, 'tool', c.tool), r.fence
+  FROM r, c)
+{_PROOF}
+"""  # noqa: S608 - constant text, no input
+
+DECIDE_ANSWER: Final = f"""
+WITH r AS (
+  UPDATE runs SET work = 'none', status = 'completed', holder = NULL, attempts = 0, losses = 0,
+    failures = 0, answer = %(answer)s, settled_at = now(), next_seq = next_seq + 3
+  WHERE {_STILL_HELD}
+  RETURNING id, tenant, thread_id, owner, work, step, fence, %(step)s::int AS decided_step,
+    next_seq - 3 AS seq),
+{_DECIDED},
+d AS (
+  INSERT INTO deliveries (id, tenant, run_id, recipient, destination, kind, state, body, delivered_at)
+  SELECT %(delivery_id)s, r.tenant, r.id, r.owner, 'inbox', 'text', 'delivered', %(answer)s, now() FROM r
+  ON CONFLICT (run_id, destination) DO NOTHING),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'step.decided', r.decided_step::text, jsonb_build_object(
+    'step', r.decided_step, 'decision', 'answer', 'attempt', %(attempt)s::int), r.fence FROM r
+  UNION ALL
+  SELECT r.id, r.seq + 1, 'delivery.delivered', %(delivery_id)s,
+    jsonb_build_object('destination', 'inbox'), r.fence FROM r
+  UNION ALL
+  SELECT r.id, r.seq + 2, 'run.completed', r.id, '{{}}'::jsonb, r.fence FROM r)
+{_PROOF}
+"""  # noqa: S608 - constant text, no input
+
+# Ask again later: the same step, after not_before. Waiting holds nothing.
+DECIDE_RETRY: Final = f"""
+WITH r AS (
+  UPDATE runs SET work = 'ready', status = 'waiting', reason = 'provider_retry', detail = %(detail)s,
+    holder = NULL, failures = failures + 1, next_seq = next_seq + 1,
+    not_before = now() + make_interval(secs => %(wait_seconds)s), ring_at = NULL
+  WHERE {_STILL_HELD}
+  RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step, next_seq - 1 AS seq),
+{_DECIDED},
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'step.retry', r.decided_step::text, jsonb_build_object(
+    'step', r.decided_step, 'attempt', %(attempt)s::int, 'cause', %(cause)s::text,
+    'wait_seconds', %(wait_seconds)s::float, 'detail', %(detail)s::text), r.fence FROM r)
+{_PROOF}
+"""  # noqa: S608 - constant text, no input
+
+DECIDE_PAUSE: Final = f"""
+WITH r AS (
+  UPDATE runs SET work = 'none', status = 'paused', reason = %(reason)s, detail = %(detail)s,
+    holder = NULL, settled_at = now(), next_seq = next_seq + 1
+  WHERE {_STILL_HELD}
+  RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step, next_seq - 1 AS seq),
+{_DECIDED},
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'run.paused', r.id, jsonb_build_object('step', r.decided_step,
+    'reason', %(reason)s::text, 'detail', %(detail)s::text), r.fence FROM r)
+{_PROOF}
+"""  # noqa: S608 - constant text, no input
+
+# A reply that may not be applied is still spend. No fence: spend is a fact.
+BOOK_REPLY: Final = f"""
+UPDATE model_calls m SET decision = %(decision)s, {_REPLY_COLUMNS}
+WHERE m.run_id = %(run_id)s AND m.step = %(step)s AND m.attempt = %(attempt)s AND m.decision IS NULL
+  AND m.state IN ('open', 'lost')
+RETURNING m.attempt
+"""  # noqa: S608 - constant text, no input
+
+# The holder gives the run back unapplied; a stop that came meanwhile ends it.
+HAND_BACK: Final = """
+WITH r AS (
+  UPDATE runs SET holder = NULL, next_seq = next_seq + 1, ring_at = NULL,
+    not_before = now() + make_interval(secs => %(wait_seconds)s),
+    work = CASE WHEN stop_at IS NULL THEN 'ready' ELSE 'none' END,
+    status = CASE WHEN stop_at IS NULL THEN 'running' ELSE 'cancelled' END,
+    reason = CASE WHEN stop_at IS NOT NULL THEN 'owner_stop' END,
+    settled_at = CASE WHEN stop_at IS NOT NULL THEN now() END
+  WHERE id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
+  RETURNING id, step, work, fence, next_seq - 1 AS seq),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'step.handed_back', r.step::text,
+    jsonb_build_object('step', r.step, 'detail', %(detail)s::text), r.fence FROM r)
+SELECT work, step FROM r
+"""
+
+# A read needs no run lock: a stop that commits in the same instant is seen by the join.
+START_READ: Final = """
+UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s,
+  started_at = clock_timestamp(), rings = 0
+FROM runs r
+WHERE c.id = %(call_id)s AND c.state = 'ready' AND c.effect <> 'mutation' AND r.id = c.run_id
+  AND c.attempt < %(max_attempts)s AND r.stop_at IS NULL AND r.steer_rev = c.steer_rev
+RETURNING c.attempt, c.args_text
+"""
+
+# The intent: everything that may forbid the change stands on the two rows locked here.
+INTENT: Final = """
+WITH r AS MATERIALIZED (
+  SELECT id, tenant, fence, steer_rev, source_rev, auth_rev FROM runs
+  WHERE id = %(run_id)s AND status = 'running' AND work = 'calls' AND stop_at IS NULL AND unknowns = 0
+  FOR UPDATE),
+c AS (
+  UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s, rings = 0,
+    started_at = clock_timestamp(),
+    deadline_at = clock_timestamp() + make_interval(secs => c.stall_seconds)
+  FROM r
+  WHERE c.id = %(call_id)s AND c.run_id = r.id AND c.state = 'ready' AND c.effect = 'mutation'
+    AND c.attempt = 0 AND c.tool_version = %(tool_version)s AND c.steer_rev = r.steer_rev
+    AND c.source_rev = r.source_rev AND c.auth_rev = r.auth_rev
+  RETURNING c.id, c.run_id, c.tenant, c.attempt, c.args_text, c.args_sha, c.step, c.tool),
+s AS (
+  UPDATE runs SET next_seq = next_seq + 1 FROM c WHERE runs.id = c.run_id
+  RETURNING next_seq - 1 AS seq, fence),
+i AS (
+  INSERT INTO receipts (call_id, run_id, tenant, attempt, args_text, args_sha, intent_seq)
+  SELECT c.id, c.run_id, c.tenant, c.attempt, c.args_text, c.args_sha, s.seq FROM c, s),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT c.run_id, s.seq, 'call.intent', c.id, jsonb_build_object('step', c.step, 'tool', c.tool),
+    s.fence FROM c, s)
+SELECT attempt, args_text FROM c
+"""
+
+EXTEND_DEADLINE: Final = """
+UPDATE calls SET deadline_at = clock_timestamp() + make_interval(secs => stall_seconds)
+WHERE id = %(call_id)s AND attempt = %(attempt)s AND holder = %(worker)s AND state = 'started'
+RETURNING id
+"""

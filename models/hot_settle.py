@@ -1,0 +1,119 @@
+"""The hot path in SQL, second half: how calls end and the step joins. Run after LOCK_RUN.
+
+A join is a counter on the locked run row, never a look at other calls. Results are facts: they
+pass whatever the run's fence; only the counter moves the run.
+"""
+
+from typing import Final
+
+# What every settling statement shares, given `c` (the settled call, with `was` = its state before):
+# siblings that can no longer start, the next planned calls, the join, evidence and events.
+_JOIN: Final = """
+skipped AS (
+  UPDATE calls s SET state = 'skipped', settled_at = clock_timestamp() FROM c
+  WHERE c.state = 'unknown' AND c.was = 'started' AND s.run_id = c.run_id AND s.step = c.step
+    AND s.state IN ('planned', 'ready', 'awaiting_approval')
+  RETURNING s.id, s.position, s.step, s.tool),
+next_call AS (
+  UPDATE calls s SET state = 'ready', ring_at = now() FROM c
+  WHERE c.state <> 'unknown' AND c.was = 'started' AND s.id = (
+    SELECT p.id FROM calls p WHERE p.run_id = c.run_id AND p.step = c.step AND p.state = 'planned'
+    ORDER BY p.position LIMIT 1)
+  RETURNING s.id),
+n AS (
+  SELECT c.run_id, c.state, (SELECT count(*)::int FROM skipped) AS skipped,
+    (c.was = 'started')::int + (SELECT count(*)::int FROM skipped) AS closed,
+    (c.state = 'unknown' AND c.was = 'started')::int
+      - (c.was = 'unknown' AND c.state <> 'unknown')::int AS unknowns
+  FROM c),
+r AS (
+  UPDATE runs SET open_calls = open_calls - n.closed, unknowns = runs.unknowns + n.unknowns,
+    next_seq = next_seq + 1 + n.skipped + j.pauses::int,
+    step = CASE WHEN j.joins THEN step + 1 ELSE step END,
+    work = CASE WHEN NOT j.joins THEN work WHEN j.pauses OR stop_at IS NOT NULL THEN 'none' ELSE 'ready' END,
+    status = CASE WHEN NOT j.joins THEN status WHEN stop_at IS NOT NULL THEN 'cancelled'
+      WHEN j.pauses THEN 'paused' ELSE status END,
+    reason = CASE WHEN NOT j.joins THEN reason WHEN stop_at IS NOT NULL THEN 'owner_stop'
+      WHEN j.pauses THEN 'unknown_outcome' ELSE reason END,
+    detail = CASE WHEN j.pauses THEN %(unknown_detail)s ELSE detail END,
+    settled_at = CASE WHEN j.joins AND (j.pauses OR stop_at IS NOT NULL) THEN now() ELSE settled_at END,
+    ring_at = CASE WHEN j.joins THEN now() ELSE ring_at END
+  FROM n, LATERAL (
+    SELECT q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed AS joins,
+      q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed
+        AND q.unknowns + n.unknowns > 0 AND q.stop_at IS NULL AS pauses
+    FROM runs q WHERE q.id = n.run_id) j
+  WHERE runs.id = n.run_id
+  RETURNING runs.id, runs.tenant, runs.thread_id, runs.step, runs.work, runs.status, runs.fence,
+    runs.open_calls, runs.unknowns, j.pauses, n.skipped,
+    next_seq - 1 - n.skipped - j.pauses::int AS seq),
+v AS (
+  INSERT INTO evidence (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars, is_escaped)
+  SELECT c.id, r.id, r.thread_id, r.tenant, %(body)s, %(view)s, sha256(convert_to(%(body)s, 'UTF8')),
+    length(%(body)s), %(is_escaped)s
+  FROM r, c WHERE c.state <> 'unknown'
+  UNION ALL
+  SELECT s.id, r.id, r.thread_id, r.tenant, %(skipped_body)s, %(skipped_body)s,
+    sha256(convert_to(%(skipped_body)s, 'UTF8')), length(%(skipped_body)s), false
+  FROM r, skipped s),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'call.' || c.state, c.id, jsonb_build_object(
+    'step', c.step, 'position', c.position, 'tool', c.tool, 'is_late', c.was = 'unknown'), r.fence
+  FROM r, c
+  UNION ALL
+  SELECT r.id, r.seq + row_number() OVER (ORDER BY s.position), 'call.skipped', s.id,
+    jsonb_build_object('step', s.step, 'position', s.position, 'tool', s.tool), r.fence
+  FROM r, skipped s
+  UNION ALL
+  SELECT r.id, r.seq + 1 + r.skipped, 'run.paused', r.id, jsonb_build_object(
+    'reason', 'unknown_outcome', 'detail', %(unknown_detail)s::text), r.fence
+  FROM r WHERE r.pauses)
+SELECT r.work, r.status, r.step, r.open_calls, r.unknowns, (SELECT id FROM next_call) AS next_call
+FROM r
+"""
+
+SETTLE_READ: Final = f"""
+WITH c AS (
+  UPDATE calls SET state = %(state)s, settled_at = clock_timestamp()
+  WHERE id = %(call_id)s AND run_id = %(run_id)s AND state = 'started' AND attempt = %(attempt)s
+    AND holder = %(worker)s AND effect <> 'mutation'
+  RETURNING id, run_id, step, position, tool, state, 'started'::text AS was),
+{_JOIN}
+"""  # noqa: S608 - constant text, no input
+
+# A read that lost its workers too often, or whose tool this deployment lacks: ends as an error.
+GIVE_UP_CALL: Final = f"""
+WITH c AS (
+  UPDATE calls SET state = %(state)s, settled_at = clock_timestamp()
+  WHERE id = %(call_id)s AND run_id = %(run_id)s AND state = 'ready'
+    AND (effect <> 'mutation' OR attempt = 0)
+  RETURNING id, run_id, step, position, tool, state, 'started'::text AS was),
+{_JOIN}
+"""  # noqa: S608 - constant text, no input
+
+# The outcome of a change. `known` lands whatever the fence and however late; `unknown` only while
+# the call is still open and, when the sweeper says it, only while the deadline is over or the
+# holder dead. Liveness counts only once PostgreSQL itself has been up long enough.
+SETTLE_CHANGE: Final = f"""
+WITH x AS (
+  SELECT k.id, k.run_id, k.state AS was FROM calls k
+  WHERE k.id = %(call_id)s AND k.run_id = %(run_id)s AND k.attempt = %(attempt)s
+    AND k.effect = 'mutation'
+    AND (k.state = 'started' OR (k.state = 'unknown' AND %(outcome)s <> 'unknown'))
+    AND (NOT %(only_if_lost)s OR k.deadline_at + interval '5 seconds' < clock_timestamp() OR (
+      pg_postmaster_start_time() < now() - make_interval(secs => %(dead_after)s + 5)
+      AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = k.holder
+        AND w.beat_at > now() - make_interval(secs => %(dead_after)s))))
+  FOR UPDATE),
+p AS (
+  UPDATE receipts SET outcome = %(outcome)s, is_late = (outcome IS NOT NULL),
+    resources = %(resources)s::jsonb, closed_at = clock_timestamp()
+  FROM x WHERE receipts.call_id = x.id),
+c AS (
+  UPDATE calls k SET settled_at = clock_timestamp(), state = CASE %(outcome)s
+    WHEN 'done' THEN 'returned' WHEN 'not_done' THEN 'errored' ELSE 'unknown' END
+  FROM x WHERE k.id = x.id
+  RETURNING k.id, k.run_id, k.step, k.position, k.tool, k.state, x.was),
+{_JOIN}
+"""  # noqa: S608 - constant text, no input

@@ -1,0 +1,108 @@
+"""The sweeper in SQL: the only statements that take work away or announce it again.
+
+Any number may run at once: rows are skipped where another sweeper has them. Nothing here believes
+Redis, and nobody is declared dead before PostgreSQL itself has been up long enough to hear beats.
+"""
+
+from typing import Final
+
+_DEAD: Final = """
+pg_postmaster_start_time() < now() - make_interval(secs => %(dead_after)s + 5)
+AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = {holder}
+  AND w.beat_at > now() - make_interval(secs => %(dead_after)s))
+"""
+
+# Runs whose holder is dead: ready again, or paused once a step has cost too many workers.
+TAKE_OVER: Final = f"""
+WITH dead AS (
+  SELECT r.id, r.holder, r.losses + 1 >= (s.policy::jsonb ->> 'max_losses')::int AS gives_up
+  FROM runs r JOIN run_specs s ON s.run_id = r.id
+  WHERE r.work = 'held' AND {_DEAD.format(holder="r.holder")}
+  ORDER BY r.id LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED),
+t AS (
+  UPDATE runs SET fence = fence + 1, losses = losses + 1, holder = NULL, ring_at = now(),
+    next_seq = next_seq + 1 + d.gives_up::int,
+    work = CASE WHEN d.gives_up THEN 'none' ELSE 'ready' END,
+    status = CASE WHEN d.gives_up THEN 'paused' ELSE 'running' END,
+    reason = CASE WHEN d.gives_up THEN 'lost_worker' END,
+    detail = CASE WHEN d.gives_up THEN %(detail)s END,
+    settled_at = CASE WHEN d.gives_up THEN now() END
+  FROM dead d WHERE runs.id = d.id
+  RETURNING runs.id, runs.step, runs.work, runs.fence, runs.losses, d.holder AS dead_holder, d.gives_up,
+    next_seq - 1 - d.gives_up::int AS seq),
+m AS (
+  UPDATE model_calls SET state = 'lost', closed_at = clock_timestamp() FROM t
+  WHERE model_calls.run_id = t.id AND model_calls.step = t.step AND model_calls.state = 'open'),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT t.id, t.seq, 'run.taken_over', t.id,
+    jsonb_build_object('step', t.step, 'worker', t.dead_holder, 'losses', t.losses), t.fence FROM t
+  UNION ALL
+  SELECT t.id, t.seq + 1, 'run.paused', t.id,
+    jsonb_build_object('reason', 'lost_worker', 'detail', %(detail)s::text), t.fence
+  FROM t WHERE t.gives_up)
+SELECT id, step, work, dead_holder FROM t
+"""  # noqa: S608 - constant text, no input
+
+# Reads whose worker is dead may simply run again.
+READS_BACK: Final = f"""
+WITH d AS (
+  SELECT c.id FROM calls c
+  WHERE c.state = 'started' AND c.effect <> 'mutation' AND {_DEAD.format(holder="c.holder")}
+  ORDER BY c.run_id LIMIT %(limit)s FOR UPDATE OF c SKIP LOCKED)
+UPDATE calls SET state = 'ready', ring_at = NULL FROM d WHERE calls.id = d.id
+RETURNING calls.id, calls.run_id, calls.attempt
+"""  # noqa: S608 - constant text, no input
+
+# Changes past their deadline or without a living worker: the caller settles each as unknown.
+LOST_CHANGES: Final = f"""
+SELECT c.id, c.run_id, c.attempt, c.tool FROM calls c
+WHERE c.state = 'started' AND c.effect = 'mutation'
+  AND (c.deadline_at + interval '5 seconds' < clock_timestamp() OR ({_DEAD.format(holder="c.holder")}))
+ORDER BY c.run_id LIMIT %(limit)s
+"""  # noqa: S608 - constant text, no input
+
+# The oldest queued run of each thread that nothing occupies any more.
+PROMOTE: Final = """
+WITH q AS (
+  SELECT DISTINCT ON (q.thread_id) q.id FROM runs q
+  WHERE q.status = 'queued' AND (%(thread_id)s::text IS NULL OR q.thread_id = %(thread_id)s)
+    AND NOT EXISTS (SELECT 1 FROM runs a WHERE a.thread_id = q.thread_id
+      AND a.status IN ('running', 'waiting', 'cancelling'))
+  ORDER BY q.thread_id, q.id LIMIT %(limit)s),
+p AS (
+  UPDATE runs SET status = 'running', work = 'ready', ring_at = now(), next_seq = next_seq + 1
+  FROM q WHERE runs.id = q.id AND runs.status = 'queued'
+  RETURNING runs.id, runs.step, runs.fence, next_seq - 1 AS seq),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, fence)
+  SELECT p.id, p.seq, 'run.promoted', p.id, p.fence FROM p)
+SELECT id, step FROM p
+"""
+
+# Ready rows that were not announced, or were announced a while ago and are still ready.
+_DUE: Final = """
+(ring_at IS NULL OR ring_at < now() - make_interval(
+  secs => least(%(ring_after)s * power(2, least(rings, 12)), 600)))
+"""
+
+DUE_STEPS: Final = f"""
+WITH d AS (
+  SELECT id FROM runs
+  WHERE work = 'ready' AND (not_before IS NULL OR not_before <= now()) AND {_DUE}
+  ORDER BY ring_at NULLS FIRST LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+UPDATE runs SET ring_at = now(), rings = least(rings + 1, 1000) FROM d WHERE runs.id = d.id
+RETURNING runs.id, runs.step, runs.rings
+"""  # noqa: S608 - constant text, no input
+
+DUE_CALLS: Final = f"""
+WITH d AS (
+  SELECT id FROM calls WHERE state = 'ready' AND {_DUE}
+  ORDER BY ring_at NULLS FIRST LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+UPDATE calls SET ring_at = now(), rings = least(rings + 1, 1000) FROM d WHERE calls.id = d.id
+RETURNING calls.id, calls.run_id, calls.tool, calls.attempt, calls.effect, calls.rings
+"""  # noqa: S608 - constant text, no input
+
+FORGET_WORKERS: Final = """
+DELETE FROM workers WHERE beat_at < now() - interval '1 hour'
+"""

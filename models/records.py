@@ -1,0 +1,127 @@
+"""The record of a run: its frozen specification, and what its next request is built from."""
+
+import json
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+from loop.policy import Policy
+from loop.response import ModelTurn
+from loop.transcript import RecordedCall, RecordedStep, RunRecord, offered_tools
+from models.database import Database, Row
+from umbel.contracts import RunId
+from umbel.errors import InvariantBroken
+
+_SPEC: Final = """
+SELECT run_id, model, instructions, policy, encode(policy_sha, 'hex') AS policy_sha, tools,
+  encode(tools_sha, 'hex') AS tools_sha, workspace
+FROM run_specs WHERE run_id = %(run_id)s
+"""
+_ENTRIES: Final = """
+SELECT text FROM entries WHERE run_id = %(run_id)s AND kind = 'request' ORDER BY id
+"""
+_REPLIES: Final = """
+SELECT step, endpoint, reply FROM model_calls
+WHERE run_id = %(run_id)s AND step < %(step)s AND decision = 'dispatch' ORDER BY step
+"""
+_RESULTS: Final = """
+SELECT c.id, c.step, c.tool, c.args_text, e.view
+FROM calls c LEFT JOIN evidence e ON e.call_id = c.id
+WHERE c.run_id = %(run_id)s AND c.step < %(step)s ORDER BY c.step, c.position
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What was frozen into the run; immutable, so a process may keep it."""
+
+    run_id: RunId
+    model: str
+    instructions: str
+    policy: Policy
+    policy_sha: str
+    tools: tuple[dict[str, Any], ...]
+    tools_sha: str
+    workspace: str | None
+
+    def tool(self, name: str) -> dict[str, Any] | None:
+        """The frozen form of one offered tool."""
+        return next((tool for tool in self.tools if tool["name"] == name), None)
+
+
+class SpecCache:
+    """The specifications this process used last."""
+
+    def __init__(self, database: Database, size: int = 512) -> None:
+        self._database = database
+        self._size = size
+        self._specs: OrderedDict[RunId, RunSpec] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, run_id: RunId) -> RunSpec:
+        """The specification of a run.
+
+        Raises:
+            InvariantBroken: the run has none, or it does not parse.
+        """
+        with self._lock:
+            spec = self._specs.get(run_id)
+        if spec is None:
+            spec = _load_spec(self._database, run_id)
+            with self._lock:
+                self._specs[run_id] = spec
+                while len(self._specs) > self._size:
+                    self._specs.popitem(last=False)
+        return spec
+
+
+def load_record(database: Database, spec: RunSpec, step: int) -> RunRecord:
+    """Everything the request of `step` is built from: the steps before it, all settled.
+
+    Raises:
+        InvariantBroken: a call of an earlier step has no result, or a stored reply does not parse.
+    """
+    parameters = {"run_id": spec.run_id, "step": step}
+    requests, replies, results = database.run(
+        (_ENTRIES, parameters), (_REPLIES, parameters), (_RESULTS, parameters)
+    )
+    by_step: dict[int, list[RecordedCall]] = {}
+    for row in results:
+        by_step.setdefault(row["step"], []).append(_recorded_call(row))
+    return RunRecord(
+        model=spec.model,
+        instructions=spec.instructions,
+        requests=tuple(row["text"] for row in requests),
+        steps=tuple(_recorded_step(row, by_step.get(row["step"], [])) for row in replies),
+        tools=offered_tools(spec.tools),
+        max_output_tokens=spec.policy.max_output_tokens,
+    )
+
+
+def _load_spec(database: Database, run_id: RunId) -> RunSpec:
+    [rows] = database.run((_SPEC, {"run_id": run_id}))
+    if not rows:
+        raise InvariantBroken(f"The run {run_id!r} has no specification.")
+    row = rows[0]
+    return RunSpec(
+        run_id=run_id,
+        model=row["model"],
+        instructions=row["instructions"],
+        policy=Policy.model_validate_json(row["policy"]),
+        policy_sha=row["policy_sha"],
+        tools=tuple(json.loads(row["tools"])),
+        tools_sha=row["tools_sha"],
+        workspace=row["workspace"],
+    )
+
+
+def _recorded_step(row: Row, calls: list[RecordedCall]) -> RecordedStep:
+    reply = ModelTurn.model_validate_json(row["reply"])
+    return RecordedStep(row["step"], row["endpoint"], reply, tuple(calls))
+
+
+def _recorded_call(row: Row) -> RecordedCall:
+    if row["view"] is None:
+        raise InvariantBroken(f"The call {row['id']!r} has no result, yet its step is over.")
+    return RecordedCall(row["id"], row["tool"], row["args_text"], row["view"])

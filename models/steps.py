@@ -1,0 +1,234 @@
+"""A step's two writes: the claim that opens it and the decision that closes it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.errors import DivisionByZero, UniqueViolation
+
+from loop.decision import Answer, Pause, Retry
+from loop.response import ModelTurn
+from models import hot
+from models.database import Database, Row
+from models.hot_sweep import PROMOTE
+from umbel.contracts import CallId, RunId, ThreadId, WorkerId, new_id
+from umbel.errors import InvariantBroken
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Proof that `worker` held the run when it claimed: goes with every write of the step."""
+
+    run_id: RunId
+    thread_id: ThreadId
+    tenant: str
+    step: int
+    fence: int
+    worker: WorkerId
+    attempt: int
+    """The model call row that this claim opened, or the one whose reply waits to be applied."""
+    failures: int
+    calls_used: int
+    steer_rev: int
+    source_rev: int
+    auth_rev: int
+    stored_reply: ModelTurn | None
+    """A reply that was booked but could not be applied: apply it, do not ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A row for `calls`: cleared by preflight, or settled by it with a result text."""
+
+    position: int
+    model_id: str
+    tool: str
+    tool_version: str
+    effect: str
+    placement: str
+    state: str
+    args_text: str | None
+    stall_seconds: float
+    body: str | None = None
+    """Result text of a call that preflight settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What was sent and what came back; the facts of one model call row."""
+
+    reply: ModelTurn
+    endpoint: str | None
+    manifest: str | None
+    """None, like the hash: the row already has it (a stored reply is applied)."""
+    request_sha: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a decision commit left to do."""
+
+    ready_calls: tuple[CallId, ...] = ()
+    next_step: int | None = None
+    """Set when the run is ready for another step at once."""
+    promoted: tuple[tuple[RunId, int], ...] = ()
+    """Runs of the thread whose turn it now is, with their step."""
+
+
+def claim_step(database: Database, run_id: RunId, step: int, worker: WorkerId) -> Claim | None:
+    """Take a ready run for `worker`, or None: not ready, not due, or another step by now."""
+    parameters = {"run_id": run_id, "step": step, "worker": worker}
+    try:
+        [rows] = database.run((hot.CLAIM, parameters))
+    except UniqueViolation:
+        # After waiting for a lock the attempt number may be from before; a second look is not.
+        [rows] = database.run((hot.CLAIM, parameters))
+    return _claim_of(rows[0], worker) if rows else None
+
+
+def commit_dispatch(
+    database: Database, claim: Claim, exchange: Exchange, calls: Sequence[PreparedCall]
+) -> Applied | None:
+    """Store usage, reply, decision and calls as one; None when the claim no longer holds."""
+    ids = [CallId(new_id("call")) for _ in calls]
+    rows = [_call_row(call_id, call) for call_id, call in zip(ids, calls, strict=True)]
+    parameters = _decision(claim, exchange, "dispatch") | {"calls": json.dumps(rows)}
+    [decided] = _decide(database, (hot.DECIDE_DISPATCH, parameters))
+    if not decided:
+        return None
+    ready = (i for i, call in zip(ids, calls, strict=True) if call.state == "ready")
+    next_step = decided[0]["step"] if decided[0]["work"] == "ready" else None
+    return Applied(ready_calls=tuple(ready), next_step=next_step)
+
+
+def commit_answer(
+    database: Database, claim: Claim, exchange: Exchange, answer: Answer
+) -> Applied | None:
+    """Complete the run with its answer and put the answer into the owner's inbox."""
+    parameters = _decision(claim, exchange, "answer")
+    parameters |= {"answer": answer.text, "delivery_id": new_id("dlv")}
+    return _settle_and_promote(database, claim, (hot.DECIDE_ANSWER, parameters))
+
+
+def commit_pause(
+    database: Database, claim: Claim, exchange: Exchange, pause: Pause
+) -> Applied | None:
+    """Leave the run to a person."""
+    parameters = _decision(claim, exchange, "pause")
+    parameters |= {"reason": pause.reason, "detail": pause.detail}
+    return _settle_and_promote(database, claim, (hot.DECIDE_PAUSE, parameters))
+
+
+def commit_retry(
+    database: Database, claim: Claim, exchange: Exchange, retry: Retry
+) -> Applied | None:
+    """Let the same step ask again after its wait."""
+    parameters = _decision(claim, exchange, "retry")
+    parameters |= {"cause": retry.cause, "wait_seconds": retry.wait_seconds, "detail": retry.detail}
+    [decided] = _decide(database, (hot.DECIDE_RETRY, parameters))
+    if not decided:
+        return None
+    return Applied(next_step=claim.step if retry.wait_seconds <= 0 else None)
+
+
+def book_reply(database: Database, claim: Claim, exchange: Exchange, *, discard: bool) -> bool:
+    """Book usage and reply without applying a decision; False when the row has a decision.
+
+    Args:
+        discard: the reply will never be applied. Otherwise the next claim applies it.
+    """
+    parameters = _decision(claim, exchange, "discard" if discard else None)
+    [rows] = database.run((hot.BOOK_REPLY, parameters))
+    return bool(rows)
+
+
+def hand_back(database: Database, claim: Claim, *, wait_seconds: float, detail: str) -> bool:
+    """Give the run back unapplied, for any worker to claim after the wait."""
+    [rows] = database.run(
+        (hot.HAND_BACK, _held(claim) | {"wait_seconds": wait_seconds, "detail": detail})
+    )
+    return bool(rows)
+
+
+def _settle_and_promote(
+    database: Database, claim: Claim, decide: tuple[str, dict[str, Any]]
+) -> Applied | None:
+    """The run leaves its thread free: the thread row is locked first, the next run comes after."""
+    promote = (PROMOTE, {"thread_id": claim.thread_id, "limit": 1})
+    _, decided, promoted = _decide(
+        database, (hot.LOCK_THREAD, {"run_id": claim.run_id}), decide, promote
+    )
+    if not decided:
+        return None
+    return Applied(promoted=tuple((RunId(row["id"]), row["step"]) for row in promoted))
+
+
+def _decide(database: Database, *statements: tuple[str, dict[str, Any]]) -> list[list[Row]]:
+    try:
+        return database.run(*statements)
+    except DivisionByZero as error:
+        raise InvariantBroken("A decision found its model call already decided.") from error
+
+
+def _held(claim: Claim) -> dict[str, Any]:
+    return {"run_id": claim.run_id, "fence": claim.fence, "worker": claim.worker}
+
+
+def _decision(claim: Claim, exchange: Exchange, decision: str | None) -> dict[str, Any]:
+    reply, usage = exchange.reply, exchange.reply.usage
+    return _held(claim) | {
+        "step": claim.step,
+        "attempt": claim.attempt,
+        "steer_rev": claim.steer_rev,
+        "source_rev": claim.source_rev,
+        "auth_rev": claim.auth_rev,
+        "decision": decision,
+        "endpoint": exchange.endpoint,
+        "model": reply.model,
+        "manifest": exchange.manifest,
+        "request_sha": exchange.request_sha,
+        "reply": reply.model_dump_json(),
+        "error_class": reply.failure.error_class if reply.failure else None,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "cached_input_tokens": usage.cached_input_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "is_estimated": usage.is_estimated,
+    }
+
+
+def _call_row(call_id: CallId, call: PreparedCall) -> dict[str, Any]:
+    return {
+        "id": call_id,
+        "position": call.position,
+        "model_id": call.model_id,
+        "tool": call.tool,
+        "tool_version": call.tool_version,
+        "effect": call.effect,
+        "placement": call.placement,
+        "state": call.state,
+        "args_text": call.args_text,
+        "stall_seconds": call.stall_seconds,
+        "body": call.body,
+    }
+
+
+def _claim_of(row: Row, worker: WorkerId) -> Claim:
+    stored = row["stored_reply"]
+    return Claim(
+        run_id=RunId(row["id"]),
+        thread_id=ThreadId(row["thread_id"]),
+        tenant=row["tenant"],
+        step=row["step"],
+        fence=row["fence"],
+        worker=worker,
+        attempt=row["stored_attempt"] if stored is not None else row["opened_attempt"],
+        failures=row["failures"],
+        calls_used=row["calls_used"],
+        steer_rev=row["steer_rev"],
+        source_rev=row["source_rev"],
+        auth_rev=row["auth_rev"],
+        stored_reply=None if stored is None else ModelTurn.model_validate_json(stored),
+    )

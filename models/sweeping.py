@@ -1,0 +1,125 @@
+"""What the sweeper asks of the database; see models/hot_sweep.py for the statements."""
+
+from dataclasses import dataclass
+
+from models import hot_sweep
+from models.calls import Settled, settle_lost_change
+from models.database import Database
+from umbel.contracts import CallId, RunId, WorkerId
+from umbel.names import Effect
+
+LOST_WORKER_DETAIL = (
+    "This step has cost too many workers their lives; look into the worker logs before you resume."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """A run whose holder was dead."""
+
+    run_id: RunId
+    step: int
+    is_ready: bool
+    dead_worker: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class DueStep:
+    """A ready run to announce."""
+
+    run_id: RunId
+    step: int
+    rings: int = 0
+    """How often it has been announced before."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueCall:
+    """A ready call to announce."""
+
+    call_id: CallId
+    run_id: RunId
+    tool: str
+    effect: Effect
+    attempt: int
+    rings: int = 0
+
+
+def take_over_runs(database: Database, *, dead_after_seconds: float, limit: int) -> list[TakenOver]:
+    """Free the runs whose holder is dead; a run that cost too many workers pauses."""
+    [rows] = database.run(
+        (
+            hot_sweep.TAKE_OVER,
+            {"dead_after": dead_after_seconds, "limit": limit, "detail": LOST_WORKER_DETAIL},
+        )
+    )
+    return [
+        TakenOver(
+            RunId(row["id"]), row["step"], row["work"] == "ready", WorkerId(row["dead_holder"])
+        )
+        for row in rows
+    ]
+
+
+def free_reads(database: Database, *, dead_after_seconds: float, limit: int) -> int:
+    """Make reads ready again whose worker is dead; how many."""
+    [rows] = database.run(
+        (hot_sweep.READS_BACK, {"dead_after": dead_after_seconds, "limit": limit})
+    )
+    return len(rows)
+
+
+def settle_lost_changes(
+    database: Database, *, dead_after_seconds: float, limit: int
+) -> list[tuple[CallId, Settled]]:
+    """Mark changes as unknown that nobody can finish any more."""
+    [rows] = database.run(
+        (hot_sweep.LOST_CHANGES, {"dead_after": dead_after_seconds, "limit": limit})
+    )
+    settled = [
+        (
+            CallId(row["id"]),
+            settle_lost_change(
+                database,
+                call_id=CallId(row["id"]),
+                run_id=RunId(row["run_id"]),
+                attempt=row["attempt"],
+                dead_after_seconds=dead_after_seconds,
+            ),
+        )
+        for row in rows
+    ]
+    return [(call_id, outcome) for call_id, outcome in settled if outcome is not None]
+
+
+def promote_runs(database: Database, *, limit: int) -> list[DueStep]:
+    """Start the oldest queued run of each thread that is free."""
+    [rows] = database.run((hot_sweep.PROMOTE, {"thread_id": None, "limit": limit}))
+    return [DueStep(RunId(row["id"]), row["step"]) for row in rows]
+
+
+def due_steps(database: Database, *, ring_after_seconds: float, limit: int) -> list[DueStep]:
+    """Ready runs that nobody was told of, or not lately; marked as told now."""
+    [rows] = database.run((hot_sweep.DUE_STEPS, {"ring_after": ring_after_seconds, "limit": limit}))
+    return [DueStep(RunId(row["id"]), row["step"], row["rings"]) for row in rows]
+
+
+def due_calls(database: Database, *, ring_after_seconds: float, limit: int) -> list[DueCall]:
+    """Ready calls that nobody was told of, or not lately; marked as told now."""
+    [rows] = database.run((hot_sweep.DUE_CALLS, {"ring_after": ring_after_seconds, "limit": limit}))
+    return [
+        DueCall(
+            CallId(row["id"]),
+            RunId(row["run_id"]),
+            row["tool"],
+            row["effect"],
+            row["attempt"],
+            row["rings"],
+        )
+        for row in rows
+    ]
+
+
+def forget_workers(database: Database) -> None:
+    """Remove rows of processes that ended long ago."""
+    database.run((hot_sweep.FORGET_WORKERS, {}))

@@ -1,0 +1,20 @@
+"""All tables. A rule that can be a CHECK or a unique index is one, so that no code can break it."""
+
+from models.call_tables import calls, deliveries, evidence, receipts
+from models.run_tables import entries, events, model_calls, run_specs, runs, threads, workers
+from models.schema import metadata
+
+__all__ = [
+    "calls",
+    "deliveries",
+    "entries",
+    "events",
+    "evidence",
+    "metadata",
+    "model_calls",
+    "receipts",
+    "run_specs",
+    "runs",
+    "threads",
+    "workers",
+]
