@@ -1,4 +1,4 @@
-"""Who runs the servers: PostgreSQL refuses to be root, and nobody's rights may be widened for it."""
+"""Who runs the servers: PostgreSQL refuses to be root, and no right is widened to please it."""
 
 import os
 import pwd

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,7 @@ class ServerDirectory:
         return folder
 
     @contextlib.contextmanager
-    def log(self, name: str) -> Iterator[int]:
+    def log(self, name: str) -> Generator[int]:
         """A descriptor that appends to a log file below; a large file is set aside first."""
         path = self.path / name
         if path.exists() and path.stat().st_size > _LARGE_LOG_BYTES:
@@ -71,7 +71,7 @@ class ServerDirectory:
 
 
 @contextlib.contextmanager
-def server_directory(directory: Path | None) -> Iterator[ServerDirectory]:
+def server_directory(directory: Path | None) -> Generator[ServerDirectory]:
     """Prepare and lock a directory; None makes a private one that is removed afterwards.
 
     Raises:

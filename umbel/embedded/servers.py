@@ -1,6 +1,6 @@
 """PostgreSQL and Valkey for as long as a `with` block lasts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ def embedded_servers(
     database: bool = True,
     redis: bool = True,
     on_progress: Callable[[str], None] = _say_nothing,
-) -> Iterator[EmbeddedServers]:
+) -> Generator[EmbeddedServers]:
     """Run the servers during the block, reachable over unix sockets by our own user alone.
 
     They end with the block, and with this process however it ends.
