@@ -1,0 +1,164 @@
+"""What a tool is: the part the model sees, the part that decides how it runs, and its function."""
+
+import copy
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tools.docstring import argument_descriptions, description_of
+from tools.schema import check_schema
+from tools.signature import TypedArguments, context_parameter, place_of, read_signature
+from umbel.errors import Misconfigured
+from umbel.names import EFFECTS, PLACEMENTS, Effect, Placement
+from umbel.tool import DECLARATION_ATTRIBUTE, DEFAULT_STALL_SECONDS, ToolDeclaration
+
+NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_VERSION_CHARS: Final = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A tool that can work: everything about it has been checked.
+
+    `function` is called with the arguments by name, and with the `ToolContext` under the parameter
+    annotated so (or named `context`), if it has one.
+
+    Raises:
+        Misconfigured: on construction, naming the tool, the fault and what to change.
+    """
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any] = field(hash=False)
+    function: Callable[..., object]
+    effect: Effect = "mutation"
+    placement: Placement = "task"
+    version: str = "1"
+    stall_seconds: float = DEFAULT_STALL_SECONDS
+    repeatable: bool = False
+    typed: TypedArguments | None = field(default=None, hash=False, compare=False, repr=False)
+    """How arguments become typed values; None: the function is given plain JSON values."""
+    context_name: str | None = field(init=False, compare=False, repr=False)
+    """The parameter that takes the `ToolContext`."""
+
+    def __post_init__(self) -> None:
+        _check_name(self)
+        _check_running(self)
+        check_schema(self.input_schema, f"Tool {self.name!r}")
+        object.__setattr__(self, "context_name", context_parameter(self.function))
+
+    @property
+    def place(self) -> str:
+        """Where the function is defined, as `module:name`."""
+        return place_of(self.function)
+
+    def frozen(self) -> dict[str, Any]:
+        """The JSON form that a run keeps from its acceptance on; a fresh copy every time."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": copy.deepcopy(dict(self.input_schema)),
+            "effect": self.effect,
+            "placement": self.placement,
+            "version": self.version,
+            "stall_seconds": self.stall_seconds,
+            "repeatable": self.repeatable,
+        }
+
+
+def is_declared(value: object) -> bool:
+    """Whether `value` is a function marked with `@umbel.tool`."""
+    return callable(value) and isinstance(
+        getattr(value, DECLARATION_ATTRIBUTE, None), ToolDeclaration
+    )
+
+
+def from_function(function: Callable[..., object]) -> Tool:
+    """The tool that a function marked with `@umbel.tool` is.
+
+    Name, description and schema come from the function: its name, its docstring up to the first
+    section, its signature, and the docstring's `Args:` section.
+
+    Raises:
+        Misconfigured: the function is not marked, has no docstring, is asynchronous or a
+            generator, or has a parameter that no JSON object can fill.
+    """
+    place = place_of(function)
+    declared = getattr(function, DECLARATION_ATTRIBUTE, None)
+    if not isinstance(declared, ToolDeclaration):
+        raise Misconfigured(f"Function {place!r} is no tool: mark it with @umbel.tool(...).")
+    docstring = function.__doc__ or ""
+    if not description_of(docstring):
+        raise Misconfigured(
+            f"Tool function {place!r} has no docstring: write one, it is what the model reads."
+        )
+    typed = read_signature(function, argument_descriptions(docstring))
+    return Tool(
+        name=declared.name or function.__name__,
+        description=description_of(docstring),
+        input_schema=typed.json_schema(),
+        function=function,
+        effect=declared.effect,
+        placement=declared.placement,
+        version=declared.version,
+        stall_seconds=declared.stall_seconds,
+        repeatable=declared.repeatable,
+        typed=typed,
+    )
+
+
+def _check_name(tool: Tool) -> None:
+    if not NAME.fullmatch(tool.name):
+        raise Misconfigured(
+            f"Tool name {tool.name!r} (from {tool.place}) cannot be used: 1 to 64 letters, digits, "
+            "_ and - are allowed; set another with @umbel.tool(name=...)."
+        )
+    if not tool.description.strip():
+        raise Misconfigured(
+            f"Tool {tool.name!r} has no description: write one, it is what the model reads."
+        )
+
+
+def _check_running(tool: Tool) -> None:
+    faults = (
+        (tool.effect not in EFFECTS, f"effect {tool.effect!r} is none of {EFFECTS}"),
+        (tool.placement not in PLACEMENTS, f"placement {tool.placement!r} is none of {PLACEMENTS}"),
+        (
+            tool.effect == "mutation" and tool.placement != "task",
+            "a mutation always has placement 'task'; leave placement out, or say which milder "
+            "effect it has",
+        ),
+        (
+            not 0 < len(tool.version) <= _VERSION_CHARS,
+            f"version {tool.version!r} must be a text of 1 to {_VERSION_CHARS} characters",
+        ),
+        (
+            not _is_duration(tool.stall_seconds),
+            f"stall_seconds {tool.stall_seconds!r} must be a number of seconds above 0",
+        ),
+        (not callable(tool.function), "function cannot be called"),
+        (_is_lazy(tool.function), "function is async or a generator; write one that returns"),
+    )
+    for is_wrong, fault in faults:
+        if is_wrong:
+            raise Misconfigured(f"Tool {tool.name!r} (from {tool.place}): {fault}.")
+
+
+def _is_duration(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value > 0
+    )
+
+
+def _is_lazy(function: object) -> bool:
+    return (
+        inspect.iscoroutinefunction(function)
+        or inspect.isgeneratorfunction(function)
+        or inspect.isasyncgenfunction(function)
+    )
