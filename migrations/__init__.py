@@ -1,1 +1,1 @@
-"""Alembic migrations of the durable record."""
+"""How a database gets from empty to today's tables, one revision after the other (Alembic)."""
