@@ -136,16 +136,19 @@ def _unexpected_keys(error: ValidationError) -> str:
 
 def _alternatives(error: ValidationError) -> str:
     """What the alternatives ask for: their types, or the first complaint that goes deeper."""
-    at_this_level = [inner for inner in error.context or () if not inner.relative_path]
-    kinds = [_types(inner.validator_value) for inner in at_this_level if inner.validator == "type"]
-    deeper = [inner for inner in error.context or () if inner.validator != "type"]
+    deeper, kinds = [], []
+    for inner in error.context or ():
+        if inner.validator == "type" and not inner.relative_path:
+            kinds.append(_types(inner.validator_value))
+        else:
+            deeper.append(inner)
     if deeper:
         first = deeper[0]
         where = f"{_path_of_relative(first)}: " if first.relative_path else ""
         return f"fits none of the allowed forms; the closest: {where}{_complaint(first)}"
     if kinds:
         return f"{_shown(error.instance)} is {_kind(error.instance)}, expected {' or '.join(kinds)}"
-    return f"{_shown(error.instance)} fits more than one of the allowed forms, or none"
+    return f"{_shown(error.instance)} fits more than one of the allowed forms"
 
 
 def _path_of_relative(error: ValidationError) -> str:

@@ -1,0 +1,86 @@
+"""One tool run by itself, as in production but without a run around it: for tests of tools."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pydantic_core
+
+from loop.outcome import Errored, Returned, Unknown
+from tools.arguments import ArgumentProblems, check_arguments
+from tools.definition import Tool, from_function
+from tools.execution import run_tool
+from tools.workspace import DirectoryWorkspace
+from umbel.errors import InvalidInput, NotFound
+from umbel.tool import EvidencePage, EvidenceReader, ToolFailed, Workspace
+
+
+class MemoryEvidence:
+    """An `EvidenceReader` over texts that a test gives; `sha256` is left empty."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = dict(texts)
+
+    def read(self, handle: str, offset: int, limit: int) -> EvidencePage:
+        """A page of the text given under `handle`."""
+        text = self._texts.get(handle)
+        if text is None:
+            raise NotFound(f"There is no result {handle!r} in this thread.")
+        if not 0 <= offset <= len(text):
+            raise InvalidInput(f"Offset {offset} lies outside the {len(text)} characters.")
+        end = min(len(text), offset + limit)
+        return EvidencePage(
+            text[offset:end], offset, end if end < len(text) else None, len(text), ""
+        )
+
+
+@dataclass(slots=True)
+class TrialContext:
+    """A `umbel.tool.ToolContext` held in memory."""
+
+    run_id: str = "run_trial"
+    call_id: str = "call_trial"
+    effect_key: str = "call_trial"
+    folder: Workspace | None = None
+    evidence: EvidenceReader = field(default_factory=lambda: MemoryEvidence({}))
+    notes: list[str] = field(default_factory=list)
+    """What the tool said through `progress`."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """The folder given to the trial."""
+        if self.folder is None:
+            raise ToolFailed("This run has no workspace.")
+        return self.folder
+
+    def progress(self, note: str = "") -> None:
+        """Keep the note."""
+        self.notes.append(note)
+
+
+def try_tool(
+    function: Callable[..., object], arguments: Mapping[str, object], context: TrialContext
+) -> Returned | Errored | Unknown:
+    """How one call of a marked function ends, after the checks that production makes.
+
+    Raises:
+        Misconfigured: the function is no usable tool.
+        InvalidInput: the arguments do not fit its schema.
+    """
+    tool = from_function(function)
+    text = pydantic_core.to_json(dict(arguments)).decode()
+    problems = check_arguments(tool.input_schema, text)
+    if isinstance(problems, ArgumentProblems):
+        raise InvalidInput(f"Arguments of tool {tool.name!r}: {problems}")
+    return _run_typed(tool, text, context)
+
+
+def trial_workspace(folder: Path) -> Workspace:
+    """The workspace that production makes of a folder."""
+    return DirectoryWorkspace(folder)
+
+
+def _run_typed(tool: Tool, text: str, context: TrialContext) -> Returned | Errored | Unknown:
+    if tool.typed is not None:
+        tool.typed.parse(text)  # a fault here is the caller's, not the tool's
+    return run_tool(tool, text, context)
