@@ -1,0 +1,69 @@
+"""Valid rows for tests, made by the product itself: nothing impossible can be built."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.database import Database
+from models.runs import Accepted
+from tasks.acceptance import AgentSpec, NewRequest, accept
+from tools.definition import Tool
+from tools.registry import ToolRegistry
+from umbel.contracts import Principal, RunId, ThreadId
+from umbel.names import Effect, Placement
+
+OWNER = Principal(tenant="acme", user="ann")
+
+
+def a_tool(
+    name: str = "look",
+    function: Callable[..., object] | None = None,
+    *,
+    effect: Effect = "read",
+    placement: Placement = "task",
+    schema: Mapping[str, Any] | None = None,
+    stall_seconds: float = 30.0,
+) -> Tool:
+    """A tool that takes anything and returns its arguments, unless told otherwise."""
+    return Tool(
+        name=name,
+        description=f"The tool {name}.",
+        input_schema=schema or {"type": "object"},
+        function=function or _echo,
+        effect=effect,
+        placement=placement,
+        stall_seconds=stall_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunWish:
+    """What a test wants of a run; every value has a sensible default."""
+
+    input: str = "What is in the folder?"
+    model: str = "scripted"
+    principal: Principal = OWNER
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    tools: tuple[Tool, ...] = ()
+    workspace: str | None = None
+    run_id: RunId | None = None
+    thread_id: ThreadId | None = None
+
+
+def a_run(database: Database, wish: RunWish | None = None) -> Accepted:
+    """A run that is ready for its first step, or queued behind another of its thread."""
+    wish = wish or RunWish()
+    agent = AgentSpec(tools=[tool.name for tool in wish.tools], policy=wish.policy)
+    request = NewRequest(
+        principal=wish.principal,
+        input=wish.input,
+        model=wish.model,
+        workspace=wish.workspace,
+        run_id=wish.run_id,
+        thread_id=wish.thread_id,
+    )
+    return accept(database, ToolRegistry(wish.tools), agent, request)
+
+
+def _echo(**arguments: object) -> dict[str, object]:
+    return arguments
