@@ -36,6 +36,14 @@ class InvalidJson(InvalidInput):
     """The text is not JSON that can be stored and given back unchanged."""
 
 
+class MalformedJson(InvalidJson):
+    """The text does not follow the grammar of JSON, as when it was cut."""
+
+
+class UnstorableText(InvalidJson):
+    """A string holds characters that no database can store."""
+
+
 def parse(text: str, *, limits: Limits = DEFAULT_LIMITS, lenient_controls: bool = False) -> Json:
     """The value of a JSON text in which every key, number and string has one meaning.
 
@@ -46,7 +54,7 @@ def parse(text: str, *, limits: Limits = DEFAULT_LIMITS, lenient_controls: bool 
 
     Raises:
         InvalidJson: duplicate keys, NaN or infinities, numbers beyond 64 bits, half surrogates,
-            U+0000, too deep, too large, or not JSON at all.
+            U+0000 (both UnstorableText), too deep, too large, or not JSON (MalformedJson).
     """
     _check_depth(text, limits.depth)
     try:
@@ -59,7 +67,7 @@ def parse(text: str, *, limits: Limits = DEFAULT_LIMITS, lenient_controls: bool 
             parse_float=_finite,
         )
     except json.JSONDecodeError as error:
-        raise InvalidJson(f"not valid JSON: {error.msg} at character {error.pos}") from error
+        raise MalformedJson(f"not valid JSON: {error.msg} at character {error.pos}") from error
     _check_tree(value, limits)
     return value
 
@@ -90,7 +98,7 @@ def _unique_keys(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(result) != len(pairs):
         seen: set[str] = set()
         double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise InvalidJson(f"the key {double!r} appears twice in one object")
+        raise InvalidJson(f"the key {double[:60]!r} appears twice in one object")
     return result
 
 
@@ -131,6 +139,6 @@ def _check_text(text: str, limits: Limits) -> None:
     if len(text) > limits.string_chars:
         raise InvalidJson(f"a string is longer than {limits.string_chars} characters")
     if "\x00" in text:
-        raise InvalidJson("a string holds the character U+0000, which the database cannot store")
+        raise UnstorableText("a string holds the character U+0000, which the database cannot store")
     if _LONE_SURROGATE.search(text):
-        raise InvalidJson("a string holds half a surrogate pair, which is not valid Unicode")
+        raise UnstorableText("a string holds half a surrogate pair, which is not valid Unicode")

@@ -1,0 +1,139 @@
+"""One Chat Completions answer as it comes together, chunk by chunk or as a whole message."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from loop.response import Failure
+from providers.call_pieces import CallAssembler, CallPieces
+from providers.contract import DeltaKind
+from providers.message_parts import opaque_fields, parts_of, reasoning_field
+from providers.shapes import JsonObject, as_list, as_number, as_object, as_text
+from providers.storable import TextPieces, storable
+from providers.think_tags import ThinkSplitter
+from providers.usage import UsageMeter
+from umbel.strict_json import Json
+
+OnDelta = Callable[[DeltaKind, str], None]
+_MESSAGE_NOISE: Final = frozenset(("content_filter_results", "annotations", "audio", "id"))
+
+
+class ChatAnswer:
+    """What has been said so far; the pieces are judged in `providers.conclusion`."""
+
+    def __init__(self, known: frozenset[str], on_delta: OnDelta) -> None:
+        self.words = ThinkSplitter()
+        self.reasoning = TextPieces()
+        self.refusal = TextPieces()
+        self.calls = CallAssembler(known)
+        self.usage = UsageMeter()
+        self.finish_reason = ""
+        self.failure: Failure | None = None
+        self.is_ended = False
+        """The endpoint itself marked the end: [DONE], or a whole message."""
+        self.extra: JsonObject = {}
+        self.model: str | None = None
+        self.response_id: str | None = None
+        self.progress = 0
+        """Grows with everything that brings the answer on; keep-alives and empty deltas do not."""
+        self._known = known
+        self._announced: set[int] = set()
+        self._on_delta = on_delta
+
+    def take_chunk(self, chunk: JsonObject) -> None:
+        """Add one streamed chunk; choices other than the first are not ours."""
+        choice = self._first_choice(chunk)
+        self._take_facts(chunk, choice)
+        delta = as_object(choice.get("delta"))
+        whole = as_object(choice.get("message"))
+        if delta:
+            self._take_words(delta)
+            self._announce(self.calls.add_delta(_tool_calls(delta)))
+        elif whole and not self.progress:
+            self._take_message(whole)
+        elif as_text(choice.get("text")):
+            self._take_words({"content": choice["text"]})
+
+    def take_whole(self, answer: JsonObject) -> None:
+        """Add an answer that came in one piece."""
+        choice = self._first_choice(answer)
+        self._take_facts(answer, choice)
+        self._take_message(as_object(choice.get("message") or choice.get("delta")))
+        if not choice.get("message"):
+            self._take_words({"content": choice.get("text")})
+        self.is_ended = True
+
+    def end_words(self) -> None:
+        """Let out what was held back because it might have become a tag."""
+        self._emit_words(self.words.finish())
+
+    def said_chars(self) -> int:
+        """Characters the model has written, for an estimate of its tokens."""
+        arguments = sum(len(call.arguments.text()) for call in self.calls.calls)
+        texts = (self.words.text, self.words.reasoning, self.reasoning, self.refusal)
+        return arguments + sum(len(text.joined()) for text in texts)
+
+    @staticmethod
+    def _first_choice(chunk: JsonObject) -> JsonObject:
+        choices = [as_object(item) for item in as_list(chunk.get("choices"))]
+        return next((item for item in choices if not as_number(item.get("index"))), {})
+
+    def _take_facts(self, chunk: JsonObject, choice: JsonObject) -> None:
+        if self.usage.add_chunk(chunk, choice):
+            self.progress += 1
+        self.finish_reason = as_text(choice.get("finish_reason")) or self.finish_reason
+        self.model = self.model or storable(as_text(chunk.get("model")))[0][:200] or None
+        self.response_id = self.response_id or storable(as_text(chunk.get("id")))[0][:200] or None
+
+    def _take_message(self, message: JsonObject) -> None:
+        self._take_words(message)
+        self._announce(self.calls.add_whole(_tool_calls(message)))
+
+    def _take_words(self, message: JsonObject) -> None:
+        for kind, piece in parts_of(message):
+            self.progress += 1
+            if kind == "text":
+                self._emit_words(self.words.feed(piece))
+            elif kind == "reasoning":
+                self.reasoning.add(piece)
+                self._show("reasoning", piece)
+            else:
+                self.refusal.add(piece)
+                self._show("text", piece)
+        field = reasoning_field(message)
+        if field is not None:
+            self.extra["reasoning_field"] = field
+        for key, value in opaque_fields(message).items():
+            self._take_opaque(key, value)
+
+    def _take_opaque(self, key: str, value: Json) -> None:
+        """Lists of opaque fields come in pieces, like text."""
+        if key in _MESSAGE_NOISE:
+            return
+        so_far = self.extra.get(key)
+        if isinstance(so_far, list) and isinstance(value, list):
+            so_far.extend(value)
+        else:
+            self.extra[key] = list(value) if isinstance(value, list) else value
+
+    def _emit_words(self, pieces: Sequence[tuple[DeltaKind, str]]) -> None:
+        for kind, piece in pieces:
+            self._show(kind, piece)
+
+    def _announce(self, touched: list[CallPieces]) -> None:
+        """Show the name of a call once, as soon as it is whole."""
+        self.progress += len(touched)
+        for call in touched:
+            if id(call) not in self._announced and call.name in self._known:
+                self._announced.add(id(call))
+                self._show("call", call.name)
+
+    def _show(self, kind: DeltaKind, piece: str) -> None:
+        self._on_delta(kind, storable(piece)[0])
+
+
+def _tool_calls(message: JsonObject) -> Json:
+    """The calls of a delta or message; the old `function_call` is a list of one."""
+    old = message.get("function_call")
+    if not message.get("tool_calls") and isinstance(old, dict):
+        return [{"index": 0, "function": old}]
+    return message.get("tool_calls")
