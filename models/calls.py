@@ -100,6 +100,15 @@ def record_intent(database: Database, call: CallRow, worker: WorkerId) -> Starte
     return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
 
 
+def find_own_start(database: Database, call: CallRow, worker: WorkerId) -> Started | None:
+    """A start or intent of `worker` whose answer was lost; None when there is none.
+
+    The caller makes sure that nothing in its process has acted on it.
+    """
+    [rows] = database.run((hot.OWN_START, {"call_id": call.call_id, "worker": worker}))
+    return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
+
+
 def extend_deadline(database: Database, started: Started) -> bool:
     """Move the deadline to now plus the tool's allowed silence; False when the call is not ours."""
     parameters = {

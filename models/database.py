@@ -1,4 +1,4 @@
-"""One connection pool per process: SQLAlchemy for schema and queries, psycopg for hot statements."""
+"""One pool of connections per process: SQLAlchemy for queries, psycopg for hot statements."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

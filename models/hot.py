@@ -29,7 +29,7 @@ lost AS (
   UPDATE model_calls m SET state = 'lost', closed_at = clock_timestamp() FROM r
   WHERE m.run_id = r.id AND m.step = r.step AND m.state = 'open'),
 stored AS (
-  SELECT m.attempt, m.reply, m.endpoint FROM model_calls m JOIN r ON m.run_id = r.id AND m.step = r.step
+  SELECT m.attempt, m.reply FROM model_calls m JOIN r ON m.run_id = r.id AND m.step = r.step
   WHERE m.state = 'closed' AND m.decision IS NULL),
 opened AS (
   INSERT INTO model_calls (run_id, step, attempt, tenant, fence, holder)
@@ -57,8 +57,9 @@ _STILL_HELD: Final = """
 
 # Usage, reply and decision are one row, written in the transaction that applies the decision.
 _REPLY_COLUMNS: Final = """
-  state = 'closed', endpoint = coalesce(%(endpoint)s, m.endpoint), model = coalesce(%(model)s, m.model),
-  manifest = coalesce(%(manifest)s, m.manifest), request_sha = coalesce(%(request_sha)s, m.request_sha),
+  state = 'closed', endpoint = coalesce(%(endpoint)s, m.endpoint),
+  model = coalesce(%(model)s, m.model), manifest = coalesce(%(manifest)s, m.manifest),
+  request_sha = coalesce(%(request_sha)s, m.request_sha),
   reply = coalesce(%(reply)s, m.reply), error_class = coalesce(%(error_class)s, m.error_class),
   input_tokens = coalesce(%(input_tokens)s, m.input_tokens),
   output_tokens = coalesce(%(output_tokens)s, m.output_tokens),
@@ -80,7 +81,8 @@ _PROOF: Final = "SELECT r.*, 1 / (SELECT count(*) FROM m)::int AS model_call_clo
 
 DECIDE_DISPATCH: Final = f"""
 WITH n AS (
-  SELECT count(*)::int AS total, count(*) FILTER (WHERE x.state IN ('ready', 'planned'))::int AS open
+  SELECT count(*)::int AS total,
+    count(*) FILTER (WHERE x.state IN ('ready', 'planned'))::int AS open
   FROM jsonb_to_recordset(%(calls)s::jsonb) AS x(state text)),
 r AS (
   UPDATE runs SET attempts = 0, losses = 0, failures = 0, open_calls = n.open,
@@ -130,8 +132,10 @@ WITH r AS (
     next_seq - 3 AS seq),
 {_DECIDED},
 d AS (
-  INSERT INTO deliveries (id, tenant, run_id, recipient, destination, kind, state, body, delivered_at)
-  SELECT %(delivery_id)s, r.tenant, r.id, r.owner, 'inbox', 'text', 'delivered', %(answer)s, now() FROM r
+  INSERT INTO deliveries
+    (id, tenant, run_id, recipient, destination, kind, state, body, delivered_at)
+  SELECT %(delivery_id)s, r.tenant, r.id, r.owner, 'inbox', 'text', 'delivered', %(answer)s, now()
+  FROM r
   ON CONFLICT (run_id, destination) DO NOTHING),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
@@ -148,11 +152,13 @@ e AS (
 # Ask again later: the same step, after not_before. Waiting holds nothing.
 DECIDE_RETRY: Final = f"""
 WITH r AS (
-  UPDATE runs SET work = 'ready', status = 'waiting', reason = 'provider_retry', detail = %(detail)s,
-    holder = NULL, failures = failures + 1, next_seq = next_seq + 1,
+  UPDATE runs SET work = 'ready', status = 'waiting', reason = 'provider_retry',
+    detail = %(detail)s,
+    holder = NULL, failures = failures + 1, attempts = 0, next_seq = next_seq + 1,
     not_before = now() + make_interval(secs => %(wait_seconds)s), ring_at = NULL
   WHERE {_STILL_HELD}
-  RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step, next_seq - 1 AS seq),
+  RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step,
+    next_seq - 1 AS seq),
 {_DECIDED},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
@@ -167,7 +173,8 @@ WITH r AS (
   UPDATE runs SET work = 'none', status = 'paused', reason = %(reason)s, detail = %(detail)s,
     holder = NULL, settled_at = now(), next_seq = next_seq + 1
   WHERE {_STILL_HELD}
-  RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step, next_seq - 1 AS seq),
+  RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step,
+    next_seq - 1 AS seq),
 {_DECIDED},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
@@ -188,6 +195,7 @@ RETURNING m.attempt
 HAND_BACK: Final = """
 WITH r AS (
   UPDATE runs SET holder = NULL, next_seq = next_seq + 1, ring_at = NULL,
+    attempts = attempts - %(uncounted)s,
     not_before = now() + make_interval(secs => %(wait_seconds)s),
     work = CASE WHEN stop_at IS NULL THEN 'ready' ELSE 'none' END,
     status = CASE WHEN stop_at IS NULL THEN 'running' ELSE 'cancelled' END,
@@ -202,6 +210,30 @@ e AS (
 SELECT work, step FROM r
 """
 
+# A claim whose answer was lost: the process knows that none of its own code carries the run.
+RELEASE_OWN: Final = """
+UPDATE runs SET work = 'ready', holder = NULL, fence = fence + 1, ring_at = NULL,
+  attempts = attempts - 1
+WHERE id = %(run_id)s AND step = %(step)s AND holder = %(worker)s AND work = 'held'
+RETURNING id
+"""
+
+FAIL_RUN: Final = """
+WITH r AS (
+  UPDATE runs SET work = 'none', status = 'failed', reason = %(reason)s, detail = %(detail)s,
+    holder = NULL, settled_at = now(), next_seq = next_seq + 1
+  WHERE id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
+  RETURNING id, step, fence, next_seq - 1 AS seq),
+m AS (
+  UPDATE model_calls SET state = 'lost', closed_at = clock_timestamp() FROM r
+  WHERE model_calls.run_id = r.id AND model_calls.step = r.step AND model_calls.state = 'open'),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'run.failed', r.id, jsonb_build_object('step', r.step,
+    'reason', %(reason)s::text, 'detail', %(detail)s::text), r.fence FROM r)
+SELECT id FROM r
+"""
+
 # A read needs no run lock: a stop that commits in the same instant is seen by the join.
 START_READ: Final = """
 UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s,
@@ -212,11 +244,18 @@ WHERE c.id = %(call_id)s AND c.state = 'ready' AND c.effect <> 'mutation' AND r.
 RETURNING c.attempt, c.args_text
 """
 
+# A start or intent whose answer was lost: it is ours and nobody in this process has acted on it.
+OWN_START: Final = """
+SELECT attempt, args_text FROM calls
+WHERE id = %(call_id)s AND state = 'started' AND holder = %(worker)s
+"""
+
 # The intent: everything that may forbid the change stands on the two rows locked here.
 INTENT: Final = """
 WITH r AS MATERIALIZED (
   SELECT id, tenant, fence, steer_rev, source_rev, auth_rev FROM runs
-  WHERE id = %(run_id)s AND status = 'running' AND work = 'calls' AND stop_at IS NULL AND unknowns = 0
+  WHERE id = %(run_id)s AND status = 'running' AND work = 'calls' AND stop_at IS NULL
+    AND unknowns = 0
   FOR UPDATE),
 c AS (
   UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s, rings = 0,

@@ -30,13 +30,15 @@ r AS (
   UPDATE runs SET open_calls = open_calls - n.closed, unknowns = runs.unknowns + n.unknowns,
     next_seq = next_seq + 1 + n.skipped + j.pauses::int,
     step = CASE WHEN j.joins THEN step + 1 ELSE step END,
-    work = CASE WHEN NOT j.joins THEN work WHEN j.pauses OR stop_at IS NOT NULL THEN 'none' ELSE 'ready' END,
+    work = CASE WHEN NOT j.joins THEN work WHEN j.pauses OR stop_at IS NOT NULL THEN 'none'
+      ELSE 'ready' END,
     status = CASE WHEN NOT j.joins THEN status WHEN stop_at IS NOT NULL THEN 'cancelled'
       WHEN j.pauses THEN 'paused' ELSE status END,
     reason = CASE WHEN NOT j.joins THEN reason WHEN stop_at IS NOT NULL THEN 'owner_stop'
       WHEN j.pauses THEN 'unknown_outcome' ELSE reason END,
     detail = CASE WHEN j.pauses THEN %(unknown_detail)s ELSE detail END,
-    settled_at = CASE WHEN j.joins AND (j.pauses OR stop_at IS NOT NULL) THEN now() ELSE settled_at END,
+    settled_at = CASE WHEN j.joins AND (j.pauses OR stop_at IS NOT NULL) THEN now()
+      ELSE settled_at END,
     ring_at = CASE WHEN j.joins THEN now() ELSE ring_at END
   FROM n, LATERAL (
     SELECT q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed AS joins,
@@ -48,9 +50,10 @@ r AS (
     runs.open_calls, runs.unknowns, j.pauses, n.skipped,
     next_seq - 1 - n.skipped - j.pauses::int AS seq),
 v AS (
-  INSERT INTO evidence (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars, is_escaped)
-  SELECT c.id, r.id, r.thread_id, r.tenant, %(body)s, %(view)s, sha256(convert_to(%(body)s, 'UTF8')),
-    length(%(body)s), %(is_escaped)s
+  INSERT INTO evidence
+    (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars, is_escaped)
+  SELECT c.id, r.id, r.thread_id, r.tenant, %(body)s, %(view)s,
+    sha256(convert_to(%(body)s, 'UTF8')), length(%(body)s), %(is_escaped)s
   FROM r, c WHERE c.state <> 'unknown'
   UNION ALL
   SELECT s.id, r.id, r.thread_id, r.tenant, %(skipped_body)s, %(skipped_body)s,

@@ -28,8 +28,8 @@ t AS (
     detail = CASE WHEN d.gives_up THEN %(detail)s END,
     settled_at = CASE WHEN d.gives_up THEN now() END
   FROM dead d WHERE runs.id = d.id
-  RETURNING runs.id, runs.step, runs.work, runs.fence, runs.losses, d.holder AS dead_holder, d.gives_up,
-    next_seq - 1 - d.gives_up::int AS seq),
+  RETURNING runs.id, runs.step, runs.work, runs.fence, runs.losses, d.holder AS dead_holder,
+    d.gives_up, next_seq - 1 - d.gives_up::int AS seq),
 m AS (
   UPDATE model_calls SET state = 'lost', closed_at = clock_timestamp() FROM t
   WHERE model_calls.run_id = t.id AND model_calls.step = t.step AND model_calls.state = 'open'),
@@ -58,7 +58,8 @@ RETURNING calls.id, calls.run_id, calls.attempt
 LOST_CHANGES: Final = f"""
 SELECT c.id, c.run_id, c.attempt, c.tool FROM calls c
 WHERE c.state = 'started' AND c.effect = 'mutation'
-  AND (c.deadline_at + interval '5 seconds' < clock_timestamp() OR ({_DEAD.format(holder="c.holder")}))
+  AND (c.deadline_at + interval '5 seconds' < clock_timestamp()
+    OR ({_DEAD.format(holder="c.holder")}))
 ORDER BY c.run_id LIMIT %(limit)s
 """  # noqa: S608 - constant text, no input
 

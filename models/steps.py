@@ -14,6 +14,7 @@ from models.database import Database, Row
 from models.hot_sweep import PROMOTE
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId, new_id
 from umbel.errors import InvariantBroken
+from umbel.names import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Claim:
     worker: WorkerId
     attempt: int
     """The model call row that this claim opened, or the one whose reply waits to be applied."""
+    claims: int
+    """Claims of this step since its last decision, this one included."""
     failures: int
     calls_used: int
     steer_rev: int
@@ -135,19 +138,42 @@ def commit_retry(
 def book_reply(database: Database, claim: Claim, exchange: Exchange, *, discard: bool) -> bool:
     """Book usage and reply without applying a decision; False when the row has a decision.
 
-    Args:
-        discard: the reply will never be applied. Otherwise the next claim applies it.
+    With `discard` the reply will never be applied; without, the next claim applies it.
     """
     parameters = _decision(claim, exchange, "discard" if discard else None)
     [rows] = database.run((hot.BOOK_REPLY, parameters))
     return bool(rows)
 
 
-def hand_back(database: Database, claim: Claim, *, wait_seconds: float, detail: str) -> bool:
-    """Give the run back unapplied, for any worker to claim after the wait."""
-    [rows] = database.run(
-        (hot.HAND_BACK, _held(claim) | {"wait_seconds": wait_seconds, "detail": detail})
-    )
+def hand_back(
+    database: Database, claim: Claim, *, wait_seconds: float, detail: str, is_failure: bool
+) -> bool:
+    """Give the run back unapplied, for any worker to claim after the wait.
+
+    Only a failure counts against the step's claims.
+    """
+    parameters = {
+        "wait_seconds": wait_seconds,
+        "detail": detail,
+        "uncounted": 0 if is_failure else 1,
+    }
+    [rows] = database.run((hot.HAND_BACK, _held(claim) | parameters))
+    return bool(rows)
+
+
+def release_own(database: Database, run_id: RunId, step: int, worker: WorkerId) -> bool:
+    """Free a run that `worker` holds without knowing it: the answer to its claim was lost.
+
+    The caller makes sure that nothing else in its process carries the run.
+    """
+    parameters = {"run_id": run_id, "step": step, "worker": worker}
+    [rows] = database.run((hot.RELEASE_OWN, parameters))
+    return bool(rows)
+
+
+def fail_run(database: Database, claim: Claim, *, reason: Reason, detail: str) -> bool:
+    """End the run as failed; nothing restarts it by itself."""
+    [rows] = database.run((hot.FAIL_RUN, _held(claim) | {"reason": reason, "detail": detail}))
     return bool(rows)
 
 
@@ -225,6 +251,7 @@ def _claim_of(row: Row, worker: WorkerId) -> Claim:
         fence=row["fence"],
         worker=worker,
         attempt=row["stored_attempt"] if stored is not None else row["opened_attempt"],
+        claims=row["attempts"],
         failures=row["failures"],
         calls_used=row["calls_used"],
         steer_rev=row["steer_rev"],

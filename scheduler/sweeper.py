@@ -1,0 +1,121 @@
+"""The sweeper: takes over what dead workers left, settles what nobody can, rings what is due.
+
+Liveness rests on this and on PostgreSQL alone. Any number may run; each batch is one transaction.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from locks.ownership import OwnershipLocks
+from loop.outcome import Errored
+from models.calls import MAX_READ_ATTEMPTS, CallRow, give_up, load_call
+from models.database import Database
+from models.sweeping import (
+    DueCall,
+    due_calls,
+    due_steps,
+    forget_workers,
+    free_reads,
+    promote_runs,
+    settle_lost_changes,
+    take_over_runs,
+)
+from umbel.contracts import CallId, RunId
+from umbel.faults import fault
+
+log: Final = logging.getLogger(__name__)
+
+BATCH: Final = 200
+
+LOST_READ: Final = (
+    '{"error":{"code":"worker_lost","message":"The workers that ran this call were lost, '
+    'several times. Nothing was changed."}}'
+)
+
+
+class Bell(Protocol):
+    """Announces ready work; never raises."""
+
+    def ring_step(self, run_id: RunId, step: int, rings: int = 0) -> bool:
+        """Announce a run's step."""
+        ...
+
+    def ring_call(self, call_id: CallId, tool: str = "", rings: int = 0) -> bool:
+        """Announce a call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one sweep found to do."""
+
+    taken_over: int
+    reads_freed: int
+    made_unknown: int
+    rung: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeper:
+    """One sweeper; hold it as long as the process lives."""
+
+    database: Database
+    locks: OwnershipLocks
+    bell: Bell
+    dead_after_seconds: float
+    ring_after_seconds: float
+
+    def sweep(self) -> Swept:
+        """Go once over everything that may have been left behind.
+
+        Raises:
+            Unavailable: PostgreSQL does not answer; the next sweep goes on.
+        """
+        taken = self._take_over()
+        fault("sweep.mid")
+        freed = free_reads(self.database, dead_after_seconds=self.dead_after_seconds, limit=BATCH)
+        unknown = settle_lost_changes(
+            self.database, dead_after_seconds=self.dead_after_seconds, limit=BATCH
+        )
+        for call_id, settled in unknown:
+            log.warning("outcome unknown", extra={"call_id": call_id, "status": settled.status})
+        promote_runs(self.database, limit=BATCH)
+        return Swept(taken, freed, len(unknown), self._ring())
+
+    def tidy(self) -> None:
+        """Rare work: forget processes that ended long ago."""
+        forget_workers(self.database)
+
+    def _take_over(self) -> int:
+        taken = take_over_runs(
+            self.database, dead_after_seconds=self.dead_after_seconds, limit=BATCH
+        )
+        for run in taken:
+            log.warning(
+                "run taken over",
+                extra={"run_id": run.run_id, "step_no": run.step, "worker": run.dead_worker},
+            )
+            self.locks.release(run.run_id, f"{run.dead_worker} {run.run_id}")
+            if run.is_ready:
+                self.bell.ring_step(run.run_id, run.step)
+        return len(taken)
+
+    def _ring(self) -> int:
+        steps = due_steps(self.database, ring_after_seconds=self.ring_after_seconds, limit=BATCH)
+        for step in steps:
+            self.bell.ring_step(step.run_id, step.step, step.rings)
+        calls = due_calls(self.database, ring_after_seconds=self.ring_after_seconds, limit=BATCH)
+        for call in calls:
+            self._ring_or_give_up(call)
+        return len(steps) + len(calls)
+
+    def _ring_or_give_up(self, call: DueCall) -> None:
+        """A read that has cost several workers ends as an error instead of costing another."""
+        if call.effect != "mutation" and call.attempt >= MAX_READ_ATTEMPTS:
+            row: CallRow | None = load_call(self.database, call.call_id)
+            settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
+            if settled is not None and settled.next_step is not None:
+                self.bell.ring_step(call.run_id, settled.next_step)
+            return
+        self.bell.ring_call(call.call_id, call.tool, call.rings)

@@ -1,0 +1,104 @@
+"""The Celery application: settings of the broker, and task bodies of one line."""
+
+from typing import Any, Final
+
+from celery import Celery
+from kombu import Queue
+
+from tasks.kombu_guard import install_guard
+from tasks.lifecycle import connect_signals
+from tasks.runtime import required_urls, runtime
+from tasks.step import run_step
+from tasks.tool_call import run_call
+from umbel.contracts import CallId, RunId
+from umbel.names import CALL, CONTROL_QUEUE, LOOP_QUEUE, STEP, TOOLS_QUEUE
+from umbel.redis_url import broker_url
+from umbel.settings import Settings, load_settings
+
+
+def make_app(settings: Settings) -> Celery:
+    """A configured application; connects to nothing.
+
+    Raises:
+        Misconfigured: an address is missing.
+    """
+    _, redis_url = required_urls(settings)
+    app = Celery("umbel", broker=broker_url(redis_url))
+    app.conf.update(celery_configuration(settings))
+    register_tasks(app)
+    connect_signals(app, settings)
+    install_guard()
+    return app
+
+
+def celery_configuration(settings: Settings) -> dict[str, Any]:
+    """Celery's settings; each one's reason is in docs/architecture.md, "Celery settings".
+
+    No result backend, no late acknowledgement, no ETA, no time limits: the truth is in PostgreSQL,
+    a message is a hint, and silence is the only clock.
+    """
+    return {
+        "task_acks_late": False,
+        "task_reject_on_worker_lost": False,
+        "task_ignore_result": True,
+        "result_backend": "disabled://",
+        "task_store_errors_even_if_ignored": False,
+        "task_serializer": "json",
+        "result_serializer": "json",
+        "event_serializer": "json",
+        "accept_content": ["json"],
+        "task_default_queue": CONTROL_QUEUE,
+        "task_create_missing_queues": False,
+        "task_queues": [Queue(name) for name in (LOOP_QUEUE, TOOLS_QUEUE, CONTROL_QUEUE)],
+        "task_routes": {
+            "umbel.loop.*": {"queue": LOOP_QUEUE},
+            "umbel.tools.*": {"queue": TOOLS_QUEUE},
+        },
+        "task_publish_retry": False,
+        "task_send_sent_event": True,
+        "task_track_started": False,
+        "worker_send_task_events": True,
+        "worker_prefetch_multiplier": 1,
+        "worker_enable_prefetch_count_reduction": False,
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
+        "worker_eta_task_limit": 100,
+        "worker_max_tasks_per_child": 200,
+        "worker_max_memory_per_child": 400_000,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_pool_limit": 50,
+        "broker_pool_acquire_timeout": 5,
+        "broker_transport_options": {
+            "visibility_timeout": 600,
+            "unacked_restore_interval": 10,
+            "unacked_restore_throttle": 1,
+            "max_connections": settings.step_concurrency + 50,
+            "socket_timeout": 15,
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "health_check_interval": 10,
+            "global_keyprefix": f"{{{settings.redis_prefix}}}:",
+        },
+        "beat_scheduler": "tasks.beat:Scheduler",
+        "beat_max_loop_interval": settings.sweep_seconds,
+        "beat_enable_remote_control": True,
+        "beat_remote_control_max_tick_age": 30,
+        "timezone": "UTC",
+    }
+
+
+def register_tasks(app: Celery) -> None:
+    """The tasks by their public names; bodies only hand over."""
+
+    @app.task(name=STEP)
+    def step(run_id: str, step_no: int) -> str:
+        return run_step(runtime(), RunId(run_id), step_no)
+
+    @app.task(name=CALL)
+    def call(call_id: str) -> str:
+        return run_call(runtime(), CallId(call_id))
+
+
+app: Final = make_app(load_settings())

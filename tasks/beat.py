@@ -1,0 +1,33 @@
+"""The scheduler class that `celery -A umbel.server beat` runs: the sweeper with its settings."""
+
+import os
+import socket
+
+from locks.ownership import OwnershipLocks, connect
+from models.database import Database
+from scheduler.beat import SweepScheduler
+from scheduler.sweeper import Sweeper
+from tasks.ringing import Ringer
+from tasks.runtime import required_urls
+from umbel.settings import load_settings
+
+
+class Scheduler(SweepScheduler):
+    """Beat of this deployment; hold as many as you like."""
+
+    def make_sweeper(self) -> Sweeper:
+        """The sweeper of this process."""
+        settings = load_settings()
+        database_url, redis_url = required_urls(settings)
+        role = f"beat-{socket.gethostname()}-{os.getpid()}"
+        return Sweeper(
+            database=Database(database_url, role=role[:40], pool_size=2),
+            locks=OwnershipLocks(
+                connect(redis_url, role="beat"),
+                prefix=settings.redis_prefix,
+                ttl_seconds=settings.dead_after_seconds,
+            ),
+            bell=Ringer(self.app),
+            dead_after_seconds=settings.dead_after_seconds,
+            ring_after_seconds=settings.ring_after_seconds,
+        )

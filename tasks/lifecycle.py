@@ -1,0 +1,166 @@
+"""Start and end of worker processes: identity, heartbeat, pools made after fork, draining.
+
+gevent and threads: one process, one row in `workers`, one runtime, made before the pool starts.
+prefork: the parent holds the node lock and beats for all; each child has a row and a runtime of its
+own, made in the child.
+"""
+
+import logging
+import os
+from typing import Any, Final
+
+from celery import Celery, signals
+
+from models.database import Database
+from models.workers import drop_predecessors, register, remove
+from tasks.native import is_gevent
+from tasks.presence import Node, NodeLock, Presence, new_worker_id
+from tasks.runtime import Runtime, build_runtime, install_runtime, required_urls, runtime
+from umbel.errors import Misconfigured
+from umbel.settings import Settings
+
+log: Final = logging.getLogger(__name__)
+
+PREFORK_POOLS: Final = ("prefork", "processes")
+
+
+class WorkerLifecycle:
+    """What one worker is, from `worker_init` to `worker_shutdown`."""
+
+    def __init__(self, app: Celery, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+        self._role = "worker"
+        self._pool = "prefork"
+        self._lock: NodeLock | None = None
+        self._node: Node | None = None
+        self._presence: Presence | None = None
+
+    def start_worker(self, *, hostname: str, pool: str) -> None:
+        """Before the pool starts: prove that no earlier life of this node is alive."""
+        database_url, _ = required_urls(self._settings)
+        self._role, self._pool = hostname.partition("@")[0], pool
+        self._check_patching()
+        self._lock = NodeLock(hostname, database_url)
+        self._node = Node(self._lock.acquire(), self._role, pool)
+        self._presence = Presence(
+            database_url,
+            self._node,
+            beat_seconds=self._settings.beat_seconds,
+            dead_after_seconds=self._settings.dead_after_seconds,
+        )
+        if self._lock.is_exclusive:
+            self._forget_predecessors(database_url)
+        if pool in PREFORK_POOLS:
+            self._app.conf.worker_disable_prefetch = True
+        else:
+            self._app.conf.worker_disable_prefetch = pool == "threads"
+            self._start_process()
+            self._presence.start()
+
+    def start_beating(self) -> None:
+        """The pool runs: from now on the parent beats for its children."""
+        if self._pool in PREFORK_POOLS and self._presence is not None:
+            self._presence.start()
+
+    def start_child(self) -> None:
+        """In a new pool child: a row and a runtime of its own."""
+        self._start_process()
+
+    def drain(self) -> None:
+        """The worker was asked to end: streams in this process hand their steps back."""
+        if self._pool not in PREFORK_POOLS:
+            runtime().draining.set()
+
+    def end_process(self) -> None:
+        """Say goodbye, so that whatever this process still holds is free at once."""
+        try:
+            ending = runtime()
+        except KeyError:
+            return
+        remove(ending.database, ending.worker)
+        ending.close()
+
+    def _start_process(self) -> None:
+        if self._node is None:
+            raise Misconfigured(
+                "worker_init did not run; start workers with `celery -A umbel.server`."
+            )
+        worker = new_worker_id()
+        made = build_runtime(
+            self._settings, self._app, worker, role=self._role, is_presence_lost=self._is_lost
+        )
+        install_runtime(made)
+        self._register(made)
+
+    def _register(self, made: Runtime) -> None:
+        assert self._node is not None  # noqa: S101 - checked by the caller
+        register(
+            made.database,
+            made.worker,
+            node=self._node.identity,
+            role=self._node.role,
+            pool=self._node.pool,
+            pid=os.getpid(),
+        )
+
+    def _is_lost(self) -> bool:
+        """A pool child cannot see its parent's clock; the fence protects what it writes."""
+        return (
+            self._pool not in PREFORK_POOLS
+            and self._presence is not None
+            and self._presence.is_lost
+        )
+
+    def _forget_predecessors(self, database_url: str) -> None:
+        assert self._node is not None  # noqa: S101 - set before
+        database = Database(database_url, role=self._role, pool_size=1)
+        try:
+            drop_predecessors(database, self._node.identity)
+        finally:
+            database.close()  # nothing may be open when the pool forks
+
+    def _check_patching(self) -> None:
+        if is_gevent() != (self._pool == "gevent"):
+            raise Misconfigured(
+                f"Pool {self._pool!r} with gevent patching {'on' if is_gevent() else 'off'}: "
+                "choose the pool on the command line (`-P gevent`), not in configuration."
+            )
+
+
+def connect_signals(app: Celery, settings: Settings) -> WorkerLifecycle:
+    """Tie the lifecycle to Celery's signals."""
+    lifecycle = WorkerLifecycle(app, settings)
+
+    def on_worker_init(sender: Any, **_: object) -> None:
+        lifecycle.start_worker(hostname=sender.hostname, pool=_pool_name(sender.pool_cls))
+
+    def on_worker_ready(**_: object) -> None:
+        lifecycle.start_beating()
+
+    def on_child_init(**_: object) -> None:
+        lifecycle.start_child()
+
+    def on_shutting_down(**_: object) -> None:
+        lifecycle.drain()
+
+    def on_shutdown(**_: object) -> None:
+        lifecycle.end_process()
+
+    connections = (
+        (signals.worker_init, on_worker_init),
+        (signals.worker_ready, on_worker_ready),
+        (signals.worker_process_init, on_child_init),
+        (signals.worker_shutting_down, on_shutting_down),
+        (signals.worker_shutdown, on_shutdown),
+        (signals.worker_process_shutdown, on_shutdown),
+    )
+    for signal, receiver in connections:
+        signal.connect(receiver, weak=False)
+    return lifecycle
+
+
+def _pool_name(pool: Any) -> str:
+    """`gevent`, `threads`, `prefork` or `solo`, whatever form Celery gives it in."""
+    text = pool if isinstance(pool, str) else pool.__module__
+    return text.partition(":")[0].rpartition(".")[2] or "prefork"

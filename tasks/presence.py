@@ -1,0 +1,184 @@
+"""A worker's heartbeat: rows in `workers`, beaten by a native thread over a connection of its own.
+
+One thread per worker beats for its whole process tree: itself and, in a prefork pool, every child
+whose process lives. Rows of children that are gone are removed, so that what they held is free at
+once instead of after the term.
+"""
+
+import fcntl
+import hashlib
+import os
+import socket
+import tempfile
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from psycopg import pq
+from sqlalchemy import make_url
+
+from tasks.native import native_pause, start_native_thread
+from umbel.contracts import WorkerId, new_id
+
+# Rows that are missing come back: a cut longer than the clean-up's patience must not leave a living
+# process without one.
+_BEAT: Final = b"""
+INSERT INTO workers (id, node, role, pool, pid)
+SELECT w.id, $1, $2, $3, w.pid FROM unnest($4::text[], $5::int[]) AS w(id, pid)
+ON CONFLICT (id) DO UPDATE SET beat_at = now()
+"""
+_FORGET: Final = b"DELETE FROM workers WHERE id = ANY($1::text[])"
+_KNOWN: Final = b"SELECT id, pid FROM workers WHERE node = $1"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One worker and its pool, as the database names it."""
+
+    identity: str
+    role: str
+    pool: str
+
+
+class Presence:
+    """Proof of life of one worker and its pool."""
+
+    def __init__(
+        self, database_url: str, node: Node, *, beat_seconds: float, dead_after_seconds: float
+    ) -> None:
+        self._conninfo = libpq_conninfo(database_url)
+        self._node = [node.identity.encode(), node.role.encode(), node.pool.encode()]
+        self._beat_seconds = beat_seconds
+        self._silence_allowed = dead_after_seconds * 0.8
+        self._last_beat = time.monotonic()
+        self._connection: pq.abc.PGconn | None = None
+        self._known: dict[str, int] = {}
+        self.faults: deque[str] = deque(maxlen=20)
+        """What went wrong, for a logger on another thread to take: this one must not log."""
+
+    def start(self) -> None:
+        """Beat until the process ends."""
+        start_native_thread(self._beat_for_ever)
+
+    @property
+    def is_lost(self) -> bool:
+        """No beat has got through for so long that others may take the work: stop and leave."""
+        return time.monotonic() - self._last_beat > self._silence_allowed
+
+    def _beat_for_ever(self) -> None:
+        while True:
+            began = time.monotonic()
+            try:
+                self._beat()
+                self._last_beat = began
+            except Exception as error:  # noqa: BLE001 - a heartbeat must survive whatever happens
+                self.faults.append(f"{type(error).__name__}: {error}")
+                self._connection = None
+            native_pause(self._beat_seconds)
+
+    def _beat(self) -> None:
+        if self._connection is None:
+            connection = pq.PGconn.connect(self._conninfo)
+            if connection.status != pq.ConnStatus.OK:
+                raise ConnectionError(connection.get_error_message())
+            self._connection = connection
+        rows = self._ask(_KNOWN, [self._node[0]])
+        for index in range(rows.ntuples):
+            worker = (rows.get_value(index, 0) or b"").decode()
+            self._known[worker] = int(rows.get_value(index, 1) or b"0")
+        dead = [worker for worker, pid in self._known.items() if not is_alive(pid)]
+        if dead:
+            self._ask(_FORGET, [_array(dead)])
+            for worker in dead:
+                del self._known[worker]
+        if self._known:
+            ids, pids = list(self._known), list(self._known.values())
+            self._ask(_BEAT, [*self._node, _array(ids), _array(pids)])
+
+    def _ask(self, sql: bytes, parameters: list[bytes]) -> "pq.abc.PGresult":
+        assert self._connection is not None  # noqa: S101 - set by the only caller
+        result = self._connection.exec_params(sql, parameters)
+        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            raise ConnectionError(result.get_error_message())
+        return result
+
+
+class NodeLock:
+    """A file lock that one process tree per node name holds: children inherit it.
+
+    Getting it proves that no process of an earlier life is alive. The identity carries the lock
+    file's inode and the kernel's boot id, so that equal host names on two machines differ.
+    """
+
+    def __init__(self, name: str, database_url: str) -> None:
+        digest = hashlib.sha256(f"{name} {database_url}".encode()).hexdigest()[:16]
+        self._path = Path(tempfile.gettempdir()) / f"umbel-{os.getuid()}-{digest}.lock"
+        self._file: IO[str] | None = None
+        self.name = name
+        self.is_exclusive = False
+
+    def acquire(self) -> str:
+        """Take the lock if it is free; the node's identity, unique to this boot if it is not."""
+        self._file = self._path.open("a")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return f"{self.name} {new_id('boot')}"
+        self.is_exclusive = True
+        status = os.fstat(self._file.fileno())
+        return f"{self.name} {_boot_id()}:{status.st_dev}:{status.st_ino}"
+
+
+def new_worker_id() -> WorkerId:
+    """An id for this process and this life of it."""
+    return WorkerId(new_id("wrk"))
+
+
+def default_node_name(role: str) -> str:
+    """`role@host`."""
+    return f"{role}@{socket.gethostname()}"
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that ended and was not collected yet does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except OSError:  # no /proc on this system
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+    return state not in ("Z", "X")
+
+
+def libpq_conninfo(database_url: str) -> bytes:
+    """A SQLAlchemy URL as libpq wants it, with short timeouts for the heartbeat."""
+    url = make_url(database_url).set(drivername="postgresql")
+    wanted = {
+        "connect_timeout": "3",
+        "keepalives_idle": "5",
+        "keepalives_interval": "2",
+        "keepalives_count": "2",
+        "tcp_user_timeout": "8000",
+        "application_name": "umbel-beat",
+    }
+    missing = {key: value for key, value in wanted.items() if key not in url.query}
+    return url.update_query_dict(missing).render_as_string(hide_password=False).encode()
+
+
+def _array(values: Sequence[str | int]) -> bytes:
+    """A PostgreSQL array literal; ids and numbers need no quoting."""
+    return ("{" + ",".join(map(str, values)) + "}").encode()
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+    except OSError:
+        return "unknown"

@@ -1,0 +1,157 @@
+"""The composition root: everything one worker process works with, made after fork."""
+
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from typing import Final
+
+import redis
+from celery import Celery
+
+from locks.live import LivePublisher
+from locks.ownership import OwnershipLocks, connect
+from models.database import Database
+from models.records import SpecCache
+from providers.chat import ChatProvider
+from providers.contract import Endpoint, ModelProvider, StreamLimits
+from tasks.ringing import Ringer
+from tools.preflight import PreflightHook
+from tools.registry import ToolRegistry, load_registry
+from umbel.contracts import RunId, WorkerId
+from umbel.errors import Misconfigured
+from umbel.settings import Settings
+
+DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
+
+
+class Carried:
+    """The runs and calls that code of this process is at: each at most once."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._lock = Lock()
+
+    @contextmanager
+    def enter(self, identity: str) -> Iterator[bool]:
+        """True for the first to come; the others should leave."""
+        with self._lock:
+            is_first = identity not in self._ids
+            self._ids.add(identity)
+        try:
+            yield is_first
+        finally:
+            if is_first:
+                with self._lock:
+                    self._ids.discard(identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What the functions behind the Celery tasks are given."""
+
+    worker: WorkerId
+    database: Database
+    specs: SpecCache
+    locks: OwnershipLocks
+    redis: redis.Redis
+    redis_prefix: str
+    registry: ToolRegistry
+    provider: ModelProvider
+    limits: StreamLimits
+    ringer: Ringer
+    is_presence_lost: Callable[[], bool]
+    """Others may take this process's work: stop and leave."""
+    hooks: tuple[PreflightHook, ...] = ()
+    draining: Event = field(default_factory=Event)
+    """Set once the process is asked to end: streams are handed back."""
+    carried: Carried = field(default_factory=Carried)
+    jitter: Callable[[], float] = random.random
+
+    def live(self, run_id: RunId, step: int, attempt: int) -> LivePublisher:
+        """Where the pieces of one attempt's reply go."""
+        return LivePublisher(
+            self.redis, prefix=self.redis_prefix, run_id=run_id, step=step, attempt=attempt
+        )
+
+    def close(self) -> None:
+        """Close what holds connections."""
+        self.database.close()
+        self.redis.close()
+
+
+def build_runtime(
+    settings: Settings,
+    app: Celery,
+    worker: WorkerId,
+    *,
+    role: str,
+    is_presence_lost: Callable[[], bool],
+) -> Runtime:
+    """Put a process together. Connects to nothing yet.
+
+    Raises:
+        Misconfigured: an address or a tool module is missing or wrong.
+    """
+    database_url, redis_url = required_urls(settings)
+    database = Database(database_url, role=role, pool_size=settings.pool_size)
+    client = connect(redis_url, role=role, max_connections=settings.step_concurrency + 50)
+    return Runtime(
+        worker=worker,
+        database=database,
+        specs=SpecCache(database),
+        locks=OwnershipLocks(
+            client, prefix=settings.redis_prefix, ttl_seconds=settings.dead_after_seconds
+        ),
+        redis=client,
+        redis_prefix=settings.redis_prefix,
+        registry=load_registry(settings.tools),
+        provider=ChatProvider(model_endpoint(settings)),
+        limits=StreamLimits(
+            silence_seconds=settings.stream_silence_seconds,
+            first_event_seconds=settings.stream_first_event_seconds,
+            progress_seconds=settings.stream_progress_seconds,
+        ),
+        ringer=Ringer(app),
+        is_presence_lost=is_presence_lost,
+    )
+
+
+def required_urls(settings: Settings) -> tuple[str, str]:
+    """The database and Redis URLs.
+
+    Raises:
+        Misconfigured: one of them is not set.
+    """
+    urls: Mapping[str, str | None] = {
+        "UMBEL_DATABASE_URL": settings.database_url,
+        "UMBEL_REDIS_URL": settings.redis_url,
+    }
+    missing = [name for name, value in urls.items() if not value]
+    if settings.database_url is None or settings.redis_url is None:
+        raise Misconfigured(
+            f"{' and '.join(missing)} must be set for a worker; `umbel run` sets them by itself."
+        )
+    return settings.database_url, settings.redis_url
+
+
+def model_endpoint(settings: Settings) -> Endpoint:
+    """Where models are asked."""
+    key = settings.api_key.get_secret_value() if settings.api_key else ""
+    return Endpoint(base_url=settings.model_base_url or DEFAULT_BASE_URL, api_key=key)
+
+
+_current: dict[int, Runtime] = {}
+
+
+def install_runtime(runtime: Runtime) -> None:
+    """Make `runtime` the one of this process; called once, before the first task."""
+    _current.clear()  # a forked child must not see its parent's
+    _current[os.getpid()] = runtime
+
+
+def runtime() -> Runtime:
+    """The runtime of this process."""
+    return _current[os.getpid()]

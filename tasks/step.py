@@ -1,0 +1,253 @@
+"""One step: claim, build the request, ask the model, decide, write it all down in one commit."""
+
+import hashlib
+import logging
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from loop.decide import RunSnapshot, decide
+from loop.decision import Answer, Decision, Discard, Dispatch, Pause, Retry
+from loop.response import ModelTurn, response_of
+from loop.transcript import RequestManifest, build_request
+from models.records import RunSpec, load_record
+from models.steps import (
+    Applied,
+    Claim,
+    Exchange,
+    book_reply,
+    claim_step,
+    commit_answer,
+    commit_dispatch,
+    commit_pause,
+    commit_retry,
+    fail_run,
+    hand_back,
+    release_own,
+)
+from providers.contract import AbortReason, StreamControl, StreamHandle
+from tasks.persisting import persist
+from tasks.planning import plan_calls
+from tasks.runtime import Runtime
+from umbel.contracts import RunId
+from umbel.errors import InvariantBroken, Unavailable
+from umbel.faults import fault
+
+log: Final = logging.getLogger(__name__)
+
+MAX_CLAIMS: Final = 5
+"""Times a step may end in an unexpected error before its run fails."""
+
+
+class StreamGivenUp(Exception):
+    """The stream was ended from outside: the step belongs to another worker or another moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """What a step left to do, and its line for people."""
+
+    summary: str
+    applied: Applied = field(default_factory=Applied)
+
+
+def run_step(runtime: Runtime, run_id: RunId, step: int) -> str:
+    """Carry a run through one step, if it is due; a line that says what happened.
+
+    Safe to call any number of times, late, or on several workers at once.
+    """
+    with runtime.carried.enter(run_id) as is_first:
+        if not is_first:
+            return "carried by this worker already"
+        return _run_alone(runtime, run_id, step)
+
+
+def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> str:
+    """The step, with no other code of this process at the same run."""
+    token = f"{runtime.worker} {run_id}"
+    if not runtime.locks.acquire(run_id, token):
+        return "held by another worker"
+    try:
+        outcome = _claim_and_carry(runtime, run_id, step)
+    finally:
+        # Before ringing: whoever hears the bell must find the lock free.
+        runtime.locks.release(run_id, token)
+    _ring(runtime, run_id, outcome.applied)
+    return outcome.summary
+
+
+def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
+    database = runtime.database
+    try:
+        claim = claim_step(database, run_id, step, runtime.worker)
+    except Unavailable:
+        # The claim may have been committed and only its answer lost: a run held by a living worker
+        # that does not know of it would wait for ever.
+        persist(lambda: release_own(database, run_id, step, runtime.worker))
+        raise
+    if claim is None:
+        return StepOutcome("nothing to do")
+    fault("step.claimed", run_id=run_id, step=str(step))
+    try:
+        return _carry(runtime, claim)
+    except StreamGivenUp as given_up:
+        detail = str(given_up)
+        persist(lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False))
+        return StepOutcome(f"handed back: {detail}")
+    except Exception as error:  # every failure must leave the run with somebody
+        _give_back_after(runtime, claim, error)
+        raise
+
+
+def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
+    """From the claim to the committed decision."""
+    spec = runtime.specs.get(claim.run_id)
+    if claim.stored_reply is not None:
+        exchange = Exchange(claim.stored_reply, None, None, None)
+    else:
+        exchange = _ask_model(runtime, claim, spec)
+    snapshot = RunSnapshot(
+        step=claim.step,
+        policy=spec.policy,
+        failures=claim.failures,
+        calls_used=claim.calls_used,
+        is_stale=False,
+        jitter=runtime.jitter(),
+    )
+    decision = decide(snapshot, response_of(exchange.reply))
+    fault("decide.pre_commit", run_id=claim.run_id, step=str(claim.step))
+    try:
+        applied = _commit(runtime, claim, spec, exchange, decision)
+    except Exception:
+        # The reply is paid for: book it alone, and the next claim applies it without asking again.
+        persist(lambda: book_reply(runtime.database, claim, exchange, discard=False))
+        raise
+    if applied is None:
+        return _book_stale(runtime, claim, exchange)
+    fault("decide.post_commit", run_id=claim.run_id, step=str(claim.step))
+    return StepOutcome(_summary(decision, exchange.reply), applied)
+
+
+def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
+    """Send this step's request and read the whole answer; no transaction, no connection is held."""
+    record = load_record(runtime.database, spec, claim.step)
+    request = build_request(record)
+    body = runtime.provider.render(request)
+    manifest = RequestManifest(
+        policy_sha=spec.policy_sha, tools_sha=spec.tools_sha, through_step=claim.step - 1
+    )
+    live = runtime.live(claim.run_id, claim.step, claim.attempt)
+    handle = StreamHandle()
+    control = StreamControl(
+        handle=handle,
+        limits=runtime.limits,
+        on_delta=live.add,
+        watch=lambda: _watch(runtime, claim),
+    )
+    fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
+    reply = runtime.provider.stream(request, body, control)
+    live.flush()
+    fault("model.answered", run_id=claim.run_id, step=str(claim.step))
+    exchange = Exchange(
+        reply,
+        runtime.provider.endpoint_name,
+        manifest.model_dump_json(),
+        hashlib.sha256(body).digest(),
+    )
+    if handle.reason is not None and handle.reason != "stall":
+        persist(lambda: book_reply(runtime.database, claim, exchange, discard=True))
+        raise StreamGivenUp(handle.reason)
+    return exchange
+
+
+def _watch(runtime: Runtime, claim: Claim) -> AbortReason | None:
+    """Asked every second while the model speaks: may this worker go on?"""
+    runtime.locks.renew(claim.run_id, f"{claim.worker} {claim.run_id}")
+    if runtime.is_presence_lost():
+        return "lease_lost"
+    if runtime.draining.is_set():
+        return "drain"
+    return None
+
+
+def _commit(
+    runtime: Runtime, claim: Claim, spec: RunSpec, exchange: Exchange, decision: Decision
+) -> Applied | None:
+    """Write usage, reply and decision as one; None when the claim no longer holds."""
+    database = runtime.database
+    fault("decide.applying", run_id=claim.run_id, step=str(claim.step))
+    match decision:
+        case Answer():
+            return persist(lambda: commit_answer(database, claim, exchange, decision))
+        case Dispatch(calls=proposed):
+            calls = plan_calls(proposed, spec, runtime.hooks)
+            return persist(lambda: commit_dispatch(database, claim, exchange, calls))
+        case Retry():
+            return persist(lambda: commit_retry(database, claim, exchange, decision))
+        case Pause():
+            return persist(lambda: commit_pause(database, claim, exchange, decision))
+        case Discard():
+            return None
+        case _:
+            assert_never(decision)
+
+
+def _book_stale(runtime: Runtime, claim: Claim, exchange: Exchange) -> StepOutcome:
+    """The run has moved on: keep the reply and its usage, and leave the run alone.
+
+    A second look tells a moved run from a commit whose answer was lost.
+    """
+    booked = persist(lambda: book_reply(runtime.database, claim, exchange, discard=True))
+    detail = "The reply was stale."
+    back = persist(
+        lambda: hand_back(runtime.database, claim, wait_seconds=0, detail=detail, is_failure=False)
+    )
+    if not booked and not back:
+        return StepOutcome("already recorded")
+    log.info("reply discarded", extra={"run_id": claim.run_id, "step_no": claim.step})
+    applied = Applied(next_step=claim.step) if back else Applied()
+    return StepOutcome("fenced out, usage booked", applied)
+
+
+def _give_back_after(runtime: Runtime, claim: Claim, error: Exception) -> None:
+    """Leave the run claimable, or failed: never held by a worker that does nothing for it."""
+    detail = f"{type(error).__name__} in step {claim.step}; see the worker log."
+    log.error(
+        "step failed",
+        exc_info=error,
+        extra={"run_id": claim.run_id, "step_no": claim.step, "fence": claim.fence},
+    )
+    if isinstance(error, InvariantBroken) or claim.claims >= MAX_CLAIMS:
+        persist(lambda: fail_run(runtime.database, claim, reason="corrupt_record", detail=detail))
+        return
+    wait = float(claim.claims)
+    persist(
+        lambda: hand_back(
+            runtime.database, claim, wait_seconds=wait, detail=detail, is_failure=True
+        )
+    )
+
+
+def _ring(runtime: Runtime, run_id: RunId, applied: Applied) -> None:
+    for call_id in applied.ready_calls:
+        runtime.ringer.ring_call(call_id)
+    if applied.next_step is not None:
+        runtime.ringer.ring_step(run_id, applied.next_step)
+    for promoted, step in applied.promoted:
+        runtime.ringer.ring_step(promoted, step)
+
+
+def _summary(decision: Decision, reply: ModelTurn) -> str:
+    """One line for Flower: what was decided and what it cost, nothing of the content."""
+    tokens = "unknown" if reply.usage.total_tokens is None else str(reply.usage.total_tokens)
+    match decision:
+        case Dispatch(calls=calls):
+            what = f"dispatch {len(calls)}"
+        case Pause(reason=reason):
+            what = f"pause {reason}"
+        case Retry(cause=cause):
+            what = f"retry {cause}"
+        case Answer() | Discard():
+            what = type(decision).__name__.lower()
+        case _:
+            assert_never(decision)
+    return f"{what}, {tokens} tok"

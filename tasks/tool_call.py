@@ -1,0 +1,147 @@
+"""One tool call: start or intent, run, outcome and join in one commit."""
+
+import logging
+from typing import Final
+
+from loop.outcome import Errored, Refused, Returned, ToolOutcome, Unknown
+from models.calls import (
+    CallRow,
+    Settled,
+    Started,
+    find_own_start,
+    give_up,
+    load_call,
+    record_intent,
+    settle,
+    start_read,
+)
+from models.records import RunSpec
+from tasks.persisting import persist
+from tasks.runtime import Runtime
+from tasks.tool_context import RunToolContext
+from tools.definition import Tool
+from tools.execution import run_tool
+from tools.result import error_text, view_of
+from umbel.contracts import CallId
+from umbel.errors import Misconfigured, Unavailable
+from umbel.faults import fault
+
+log: Final = logging.getLogger(__name__)
+
+
+def run_call(runtime: Runtime, call_id: CallId) -> str:
+    """Run a call if it is ready; a line that says what happened.
+
+    Safe to call any number of times, late, or on several workers at once: a change has one intent,
+    ever, and only the worker that wrote it sends the change.
+    """
+    with runtime.carried.enter(call_id) as is_first:
+        if not is_first:
+            return "carried by this worker already"
+        return _run_alone(runtime, call_id)
+
+
+def _run_alone(runtime: Runtime, call_id: CallId) -> str:
+    fault("call.received", call_id=call_id)
+    call = load_call(runtime.database, call_id)
+    if call is None or call.state != "ready":
+        return "nothing to do"
+    spec = runtime.specs.get(call.run_id)
+    tool = _find_tool(runtime, call)
+    if isinstance(tool, Refused):
+        settled = give_up(runtime.database, call, tool)
+        _ring(runtime, call, settled)
+        return "refused: no such tool here"
+    started = _start(runtime, call)
+    if started is None:
+        return "not started: the call or its run has moved on"
+    outcome = run_tool(
+        tool, started.args_text, RunToolContext(runtime.database, started, spec.workspace)
+    )
+    fault("call.effect_done", call_id=call_id, run_id=call.run_id)
+    settled = _settle(runtime, started, spec, outcome)
+    return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
+
+
+def _find_tool(runtime: Runtime, call: CallRow) -> Tool | Refused:
+    """The tool in the version the run was accepted with, or the result that says it is missing."""
+    try:
+        tool = runtime.registry.get(call.tool)
+    except Misconfigured:
+        tool = None
+    if tool is not None and tool.version == call.tool_version:
+        return tool
+    return Refused(
+        error_text(
+            "tool_unavailable",
+            f"{call.tool} version {call.tool_version} is not installed on this worker. "
+            "Nothing was done.",
+        )
+    )
+
+
+def _start(runtime: Runtime, call: CallRow) -> Started | None:
+    """Write down that the call starts; for a change that is its intent."""
+    is_change = call.effect == "mutation"
+    if is_change:
+        fault("call.pre_intent", call_id=call.call_id, run_id=call.run_id)
+    write = record_intent if is_change else start_read
+    try:
+        started = write(runtime.database, call, runtime.worker)
+    except Unavailable:
+        # It may have been committed and only the answer lost. Nothing has been sent: if the row
+        # says that it is ours, it may be sent now.
+        started = persist(lambda: find_own_start(runtime.database, call, runtime.worker))
+    if started is not None:
+        point = "call.intent_saved" if is_change else "call.started"
+        fault(point, call_id=call.call_id, run_id=call.run_id)
+    return started
+
+
+def _settle(
+    runtime: Runtime, started: Started, spec: RunSpec, outcome: ToolOutcome
+) -> Settled | None:
+    """Store the outcome and join; ring for whatever is ready now."""
+    call = started.call
+    fault("call.receipt_pre", call_id=call.call_id, run_id=call.run_id)
+    try:
+        settled = _write_outcome(runtime, started, spec, outcome)
+    except Exception:
+        # A living worker must not sit on a call: what cannot be stored is replaced by what can.
+        log.exception(
+            "outcome not storable", extra={"run_id": call.run_id, "call_id": call.call_id}
+        )
+        settled = _write_outcome(runtime, started, spec, _instead_of(call, outcome))
+    fault("call.receipt_post", call_id=call.call_id, run_id=call.run_id)
+    _ring(runtime, call, settled)
+    return settled
+
+
+def _write_outcome(
+    runtime: Runtime, started: Started, spec: RunSpec, outcome: ToolOutcome
+) -> Settled | None:
+    match outcome:
+        case Unknown():
+            view = ""
+        case _:
+            view = view_of(outcome.text, spec.policy.result_view_chars, started.call.call_id)
+    return persist(lambda: settle(runtime.database, started, outcome, view))
+
+
+def _instead_of(call: CallRow, outcome: ToolOutcome) -> ToolOutcome:
+    """What is recorded when the outcome itself cannot be: it never claims more than is known."""
+    text = error_text("result_lost", "The result could not be stored; see the worker log.")
+    if isinstance(outcome, Unknown):
+        return outcome
+    if isinstance(outcome, Returned) and call.effect == "mutation":
+        return Returned(text)
+    return Errored(text)
+
+
+def _ring(runtime: Runtime, call: CallRow, settled: Settled | None) -> None:
+    if settled is None:
+        return
+    if settled.next_call is not None:
+        runtime.ringer.ring_call(settled.next_call)
+    if settled.next_step is not None:
+        runtime.ringer.ring_step(call.run_id, settled.next_step)

@@ -1,0 +1,65 @@
+"""What a running tool is given: its folder, earlier results, and a way to say that it is alive."""
+
+import time
+from pathlib import Path
+from typing import Final
+
+from models.calls import Started, extend_deadline
+from models.database import Database
+from models.evidence import ThreadEvidence
+from tools.workspace import DirectoryWorkspace
+from umbel.errors import Unavailable
+from umbel.tool import EvidenceReader, ToolFailed, Workspace
+
+_PROGRESS_SECONDS: Final = 1.0
+"""Progress is written at most this often: tools may report it in a tight loop."""
+
+
+class RunToolContext:
+    """Implements `umbel.tool.ToolContext` for one attempt of one call."""
+
+    def __init__(self, database: Database, started: Started, workspace: str | None) -> None:
+        self._database = database
+        self._started = started
+        self._workspace = workspace
+        self._last_progress = time.monotonic()
+
+    @property
+    def run_id(self) -> str:
+        """The run that asked."""
+        return self._started.call.run_id
+
+    @property
+    def call_id(self) -> str:
+        """This call; also its evidence handle."""
+        return self._started.call.call_id
+
+    @property
+    def effect_key(self) -> str:
+        """The call id: the same for every try of this call."""
+        return self._started.call.call_id
+
+    @property
+    def workspace(self) -> Workspace:
+        """The run's folder."""
+        if self._workspace is None:
+            raise ToolFailed("This run has no workspace; start it with one to use file tools.")
+        return DirectoryWorkspace(Path(self._workspace))
+
+    @property
+    def evidence(self) -> EvidenceReader:
+        """Results stored earlier in the thread."""
+        call = self._started.call
+        return ThreadEvidence(self._database, call.thread_id, call.tenant)
+
+    def progress(self, note: str = "") -> None:  # noqa: ARG002 - shown once tools have a live stream
+        """Reset the stall clock."""
+        now = time.monotonic()
+        if now - self._last_progress < _PROGRESS_SECONDS:
+            return
+        self._last_progress = now
+        try:
+            extend_deadline(self._database, self._started)
+        except Unavailable:
+            # The deadline may pass meanwhile; the outcome still lands, as a late receipt.
+            return

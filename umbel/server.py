@@ -1,0 +1,16 @@
+"""The server half for `celery -A umbel.server worker|beat|flower`."""
+
+import sys
+
+from umbel.errors import Misconfigured
+from umbel.server_path import bind_server_packages
+
+try:
+    bind_server_packages()
+    from tasks.app import app
+except Misconfigured as error:
+    # Celery would print a traceback of its own; the message alone says what to change.
+    sys.stderr.write(f"umbel: {error}\n")
+    sys.exit(2)
+
+__all__ = ["app"]
