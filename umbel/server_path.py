@@ -8,6 +8,7 @@ re-inserts the working directory at `sys.path[0]` when it loads modules (same fa
 """
 
 import importlib
+import importlib.util
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -27,6 +28,9 @@ SERVER_PACKAGES: Final = (
     "tasks",
 )
 """Lower layers first, so that an import error names the package it is in."""
+
+_LIBRARIES: Final = ("alembic", "openai", "psycopg", "pydantic_settings", "sqlalchemy")
+"""Enough of the `server` extra to tell whether it was installed."""
 
 _HERE: Final = Path(__file__).resolve().parent
 _BUNDLED: Final = _HERE / "server-packages"
@@ -65,9 +69,10 @@ def bind_server_packages() -> None:
         Misconfigured: a library of the `server` extra is missing.
     """
     root = server_root()
+    _refuse_client_installation()
     _put_first(str(root))
     for name in SERVER_PACKAGES:
-        _check_origin(name, _import(name), root / name)
+        _check_origin(name, importlib.import_module(name), root / name)
 
 
 def _put_first(entry: str) -> None:
@@ -76,18 +81,13 @@ def _put_first(entry: str) -> None:
         PathFinder.invalidate_caches()
 
 
-def _import(name: str) -> ModuleType:
-    """The module, loaded if need be; one that is loaded already is only looked at."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing in SERVER_PACKAGES or missing == "umbel":
-            raise
+def _refuse_client_installation() -> None:
+    missing = [name for name in _LIBRARIES if importlib.util.find_spec(name) is None]
+    if missing:
         raise Misconfigured(
-            f"The server package {name!r} needs the library {missing!r}, which is not installed. "
-            'Run `pip install "umbel[server]"`.'
-        ) from error
+            f"The server half of Umbel needs {', '.join(missing)}, which this environment lacks: "
+            'only the client is installed. Run `pip install "umbel[server]"`.'
+        )
 
 
 def _check_origin(name: str, module: ModuleType, expected: Path) -> None:
