@@ -104,9 +104,9 @@ class RedisKeys:
             if self.is_ours:
                 client.flushall()
                 return
-            keys = list(client.scan_iter(match=f"{prefix}*", count=1000))
-            if keys:
-                client.delete(*keys)
+            for pattern in (f"{prefix}:*", f"{{{prefix}}}:*"):  # ours, and the broker's
+                if keys := list(client.scan_iter(match=pattern, count=1000)):
+                    client.delete(*keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class WorkerProcesses:
         self._lock = threading.RLock()
         self._started = 0
         self._frozen: list[int] = []
+        self._killed: set[str] = set()
 
     def __enter__(self) -> Self:
         self._processes.__enter__()
@@ -128,9 +129,15 @@ class WorkerProcesses:
         """The processes of a role that have not ended."""
         return [w for w in self.workers if w.role == role and not w.has_ended.is_set()]
 
+    def died_unasked(self) -> list[str]:
+        """Names of workers that ended although no test killed them."""
+        return [w.name for w in self.workers if w.has_ended.is_set() and w.name not in self._killed]
+
     def kill(self, pid: int) -> None:
         """SIGKILL to one process, be it a worker or a child of its pool; waits for its end."""
         leader = self._led_by(pid)
+        if leader is not None:
+            self._killed.add(leader.name)
         os.kill(pid, signal.SIGKILL)
         if leader is not None:
             leader.has_ended.wait(10)
@@ -147,6 +154,11 @@ class WorkerProcesses:
         group = os.getpgid(pid)
         os.killpg(group, signal.SIGSTOP)
         self._frozen.append(group)
+
+    @property
+    def has_frozen(self) -> bool:
+        """Whether a worker is frozen now."""
+        return bool(self._frozen)
 
     def continue_all(self) -> None:
         """Let every frozen worker go on."""

@@ -1,0 +1,102 @@
+"""Runs many cases on as few worker sets as their tools allow."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.cases.case_file import Case, load_case
+from tests.cases.run_case import Verdict, run_case
+from tests.cases.scripted_tools import tools_of
+from tests.cases.support import unsupported
+from tests.cases.system import CaseSystem, case_system, silence_of_model
+from tests.services import Services
+
+Group = list[Case]
+
+
+class CaseRunner:
+    """Runs cases one after the other; keeps a worker set while the next case can use it.
+
+    Args:
+        services: where databases and Redis come from.
+        cases: all cases that will be run, so that they can share worker sets.
+    """
+
+    def __init__(self, services: Services, cases: Iterable[Case]) -> None:
+        self._services = services
+        self._groups = group_cases([case for case in cases if unsupported(case) is None])
+        self._stack = contextlib.ExitStack()
+        self._current: Group | None = None
+        self._system: CaseSystem | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def run(self, case: Case) -> Verdict:
+        """Run one of the cases given at the start."""
+        reason = unsupported(case)
+        if reason is not None:
+            return Verdict(case, "unsupported", (reason,))
+        group = next(g for g in self._groups if any(c.path == case.path for c in g))
+        verdict = run_case(self._system_of(group), case)
+        if verdict.outcome == "failed":
+            self._close()  # whatever it left behind must not fail the next one
+        return verdict
+
+    def _system_of(self, group: Group) -> CaseSystem:
+        if self._system is None or self._current is not group:
+            self._close()
+            self._system = self._stack.enter_context(case_system(self._services, group))
+            self._current = group
+        return self._system
+
+    def _close(self) -> None:
+        self._stack.close()
+        self._system = self._current = None
+
+
+def in_running_order(cases: Sequence[Case]) -> list[Case]:
+    """Cases of one worker set one after the other, unsupported ones at the end."""
+    groups = group_cases([case for case in cases if unsupported(case) is None])
+    rest = [case for case in cases if unsupported(case) is not None]
+    return [case for group in groups for case in group] + rest
+
+
+def group_cases(cases: Sequence[Case]) -> list[Group]:
+    """Cases that one set of workers can carry: no tool has two meanings, one silence of models."""
+    groups: list[tuple[Group, float | None, dict[str, Any]]] = []
+    for case in cases:
+        forms = {tool.name: tool.frozen() for tool in tools_of(case)}
+        silence = silence_of_model(case)
+        for members, its_silence, known in groups:
+            if its_silence == silence and all(known.get(n, f) == f for n, f in forms.items()):
+                members.append(case)
+                known.update(forms)
+                break
+        else:
+            groups.append(([case], silence, forms))
+    return [members for members, _, _ in groups]
+
+
+def run_files(
+    services: Services, paths: Sequence[Path], on_verdict: Callable[[Verdict], None]
+) -> list[Verdict]:
+    """Run case files; verdicts are handed on as they come."""
+    cases = [load_case(path) for path in paths]
+    verdicts = []
+    with CaseRunner(services, cases) as runner:
+        for case in in_running_order(cases):
+            verdict = runner.run(case)
+            on_verdict(verdict)
+            verdicts.append(verdict)
+    return verdicts

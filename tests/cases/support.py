@@ -1,0 +1,93 @@
+"""What the product cannot be asked yet, with the reason: never counted as passed."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from loop.policy import Policy
+from tests.cases.actions import ACTIONS
+from tests.cases.case_file import Case
+from tests.cases.expectations import CHECKS
+
+POINTS: Final = frozenset(
+    {
+        "start",
+        "before_model",
+        "during_model",
+        "after_model",
+        "during_tool",
+        "after_effect",
+        "after_tool",
+        "after_delivery",
+        "status",
+        "after_event",
+    }
+)
+LIMITS: Final = {
+    "iterations": "iteration_cap",
+    "tool_result_chars": "result_view_chars",
+    "worker_lost_retries": "max_losses",
+}
+"""Limits of the case format that the policy calls otherwise."""
+OUTSIDE_POLICY: Final = frozenset({"tool_inactivity_seconds", "model_inactivity_seconds"})
+"""Limits that belong to the tool or to the worker's settings."""
+
+
+def unsupported(case: Case) -> str | None:
+    """Why the case cannot be run, or None."""
+    return next(_reasons(case), None)
+
+
+def policy_of(case: Case) -> dict[str, Any]:
+    """The policy values that the case's `run` asks for."""
+    run = case.run
+    policy: dict[str, Any] = {"permission_mode": run.get("policy", "full_access")}
+    if "parallel" in run:
+        policy["parallel"] = run["parallel"]
+    for name, value in run.get("limits", {}).items():
+        if name not in OUTSIDE_POLICY:
+            policy[LIMITS.get(name, name)] = value
+    if "max_losses" in policy:
+        policy["max_losses"] += 1  # the format counts repeats, the policy counts losses
+    return policy
+
+
+def _reasons(case: Case) -> Iterator[str]:
+    if case.data.get("mode") == "schedule":
+        yield "schedules are not there yet"
+    if case.run.get("policy") == "ask" and any(t.get("effect") != "read" for t in case.tools):
+        yield "approvals are not there yet"
+    yield from _of_events(case)
+    yield from _of_run(case)
+    yield from _of_tools(case)
+    yield from (f"expect.{field} is not compared" for field in case.expect if field not in CHECKS)
+
+
+def _of_events(case: Case) -> Iterator[str]:
+    for event in case.events:
+        if event["do"] not in ACTIONS:
+            yield f"the event {event['do']!r} is not there yet"
+        point = event["at"].partition(":")[0]
+        if point not in POINTS:
+            yield f"the point {event['at']!r} is not there yet"
+
+
+def _of_run(case: Case) -> Iterator[str]:
+    run = case.run
+    for name in policy_of(case):
+        if name not in Policy.model_fields:
+            yield f"the policy has no {name} yet"
+    if run.get("source_context"):
+        yield "sources are not there yet"
+    if run.get("consolidation"):
+        yield "consolidation is not there yet"
+    model = run.get("model", {})
+    if "context_window" in model and "real_window" not in model:
+        yield "the size of a request is not estimated yet"
+
+
+def _of_tools(case: Case) -> Iterator[str]:
+    for tool in case.tools:
+        if tool.get("permission") == "deny":
+            yield "denied tools are not there yet"
+        if "images" in repr(tool.get("behaviour")):
+            yield "pictures are not there yet"

@@ -1,0 +1,101 @@
+"""A running system for cases: database, broker, real workers, scripted world around them."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from models.database import Database
+from tasks.acceptance import AgentSpec, NewRequest, accept
+from tasks.ringing import Ringer
+from tests.broker import publisher
+from tests.cases.actions import Stage
+from tests.cases.case_file import Case
+from tests.cases.coordinator import FAULT_POINTS, Coordinator
+from tests.cases.scripted_tools import tools_of
+from tests.cases.support import policy_of
+from tests.cases.world import World
+from tests.services import Services, fresh_place
+from tests.worker_processes import Pool, WorkerProcesses
+from tools.registry import ToolRegistry
+from umbel.contracts import Principal, RunId, new_id
+
+TENANT: Final = "cases"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSystem:
+    """Carries one case after the other; workers that a case killed have successors."""
+
+    stage: Stage
+    coordinator: Coordinator
+
+    def enter(self, case: Case) -> World:
+        """Accept a case's run, with everything around it in place."""
+        world = World(case, self.stage.perform)
+        run_id = RunId(new_id("run"))
+        self.coordinator.add(world, run_id)
+        tools = tools_of(case)
+        agent = AgentSpec(tools=[tool.name for tool in tools], policy=policy_of(case))
+        request = NewRequest(
+            principal=Principal(tenant=TENANT, user=case.run.get("owner", "owner")),
+            input=case.run["input"],
+            model=case.model,
+            run_id=run_id,
+        )
+        accept(self.stage.database, ToolRegistry(tools), agent, request)
+        self.stage.ringer.ring_step(run_id, 1)
+        return world
+
+
+@contextlib.contextmanager
+def case_system(
+    services: Services, cases: Sequence[Case], *, step_pool: Pool = "gevent"
+) -> Iterator[CaseSystem]:
+    """Workers whose tools are those of `cases`, ready for work.
+
+    Args:
+        services: where databases and Redis come from.
+        cases: cases whose tools do not contradict each other.
+        step_pool: Celery pool of the step worker.
+    """
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(fresh_place(services))
+        database = Database(place.database_url, role="cases", pool_size=20)
+        stack.callback(database.close)
+        coordinator = Coordinator(database)
+        address = stack.enter_context(coordinator.listening())
+        environment = _environment(address, [case.path for case in cases], cases)
+        workers = stack.enter_context(WorkerProcesses(place, environment))
+        app = publisher(place)
+        stack.callback(app.close)
+        stage = Stage(database, workers, services.keys, place.redis_prefix, Ringer(app))
+        workers.start_all(step_pool=step_pool)
+        yield CaseSystem(stage, coordinator)
+
+
+def silence_of_model(case: Case) -> float | None:
+    """How long the case lets a model be silent; a setting of the worker, not of the run."""
+    return case.run.get("limits", {}).get("model_inactivity_seconds")
+
+
+def _environment(address: str, files: Sequence[Path], cases: Sequence[Case]) -> Mapping[str, str]:
+    has_tools = any(case.tools for case in cases)
+    environment = {
+        "UMBEL_MODEL_BASE_URL": f"{address}/v1",
+        "UMBEL_API_KEY": "scripted",
+        "UMBEL_MODEL": "scripted",
+        "UMBEL_TOOLS": "tests.cases.scripted_tools" if has_tools else "",
+        "UMBEL_CASE_FILES": os.pathsep.join(str(path.resolve()) for path in files),
+        "UMBEL_CASE_COORDINATOR": address,
+        "UMBEL_TEST_BUILD": "1",
+        "UMBEL_FAULTS": ",".join(f"{point}:hook" for point in sorted(set(FAULT_POINTS.values()))),
+        "UMBEL_FAULT_HOOK": "tests.cases.fault_hook:report",
+    }
+    silence = next((s for case in cases if (s := silence_of_model(case)) is not None), None)
+    if silence is not None:
+        for name in ("SILENCE", "FIRST_EVENT", "PROGRESS"):
+            environment[f"UMBEL_STREAM_{name}_SECONDS"] = str(silence)
+    return environment
