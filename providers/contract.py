@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from loop.request import ModelRequest
@@ -17,7 +17,7 @@ class Endpoint:
     """Where a model is served; the key is never shown."""
 
     base_url: str
-    api_key: str
+    api_key: str = field(repr=False)
     name: str = "default"
 
 
@@ -25,8 +25,9 @@ class Endpoint:
 class StreamLimits:
     """Three clocks of inactivity; none of them limits a call that makes progress."""
 
-    silence_seconds: float = 60.0
-    """No byte at all: the peer is dead."""
+    silence_seconds: float = 300.0
+    """No byte at all: the peer is dead. Long, because many healthy servers say nothing while they
+    read the prompt or reason; behind the first event `progress_seconds` is the shorter one."""
     first_event_seconds: float = 600.0
     """Headers or comments, but no data event yet: queueing and prompt reading."""
     progress_seconds: float = 90.0
@@ -82,6 +83,8 @@ class StreamControl:
     """Called with every piece as it arrives, for eyes only; must not raise."""
     watch: Callable[[], AbortReason | None]
     """Asked about once a second while the stream is open; a reason ends the stream."""
+    request_id: str | None = None
+    """Sent as a header of its own, so that logs of both sides can be matched."""
 
 
 class ModelProvider(Protocol):
