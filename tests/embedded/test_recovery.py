@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -125,6 +126,28 @@ def test_ctrl_c_during_the_start_leaves_no_process_and_no_directory(
     assert "KeyboardInterrupt" in output
     assert processes_below(open_folder) == []
     assert list(open_folder.iterdir()) == []
+
+
+def test_what_a_killed_owner_left_in_the_temporary_folder_is_removed_by_the_next(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_folder.chmod(0o777)
+    monkeypatch.setenv("TMPDIR", str(open_folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(open_folder))
+    kept = open_folder / "umbel-kept"
+    with embedded_servers(kept, database=False):
+        pass
+    with start_python(HOLD) as process:
+        left = Path(wait_for_line(process, "ready").split()[1])
+        process.kill()
+        process.wait()
+    assert left.parent == open_folder
+    assert eventually(lambda: processes_below(left) == [])
+    with embedded_servers(database=False) as first, embedded_servers(database=False) as second:
+        assert not left.exists()
+        assert first.directory.exists()
+        assert second.directory.exists()
+    assert list(open_folder.iterdir()) == [kept]
 
 
 def test_a_server_that_cannot_start_is_explained_by_the_end_of_its_log(open_folder: Path) -> None:

@@ -22,12 +22,10 @@ from typing import Final
 
 from umbel.child_process import Account, signals_held
 from umbel.embedded.account import blocked_parent, server_account
-from umbel.embedded.locks import wait_lock
+from umbel.embedded.leftovers import PREFIX, mark_throw_away, remove_leftovers
+from umbel.embedded.locks import OWNER_LOCK, SERVERS_LOCK, wait_lock
 from umbel.errors import Misconfigured, Unavailable
 
-_OWNER_LOCK: Final = "owner.lock"
-_SERVERS_LOCK: Final = "servers.lock"
-_PREFIX: Final = "umbel-"
 _LONGEST_SOCKET: Final = "/.s.PGSQL.5432"
 _SOCKET_PATH_BYTES: Final = 107
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._/-]+")
@@ -81,10 +79,12 @@ def server_directory(directory: Path | None) -> Generator[ServerDirectory]:
     """
     with ExitStack() as stack:
         path, account = _kept(directory) if directory is not None else _throw_away(stack)
-        for_owner = _lock(stack, path / _OWNER_LOCK, 0.0)
-        for_servers = _lock(stack, path / _SERVERS_LOCK, _LEFTOVER_SECONDS)
+        for_owner = _lock(stack, path / OWNER_LOCK, 0.0)
+        for_servers = _lock(stack, path / SERVERS_LOCK, _LEFTOVER_SECONDS)
         _own(for_owner, account)
         _own(for_servers, account)
+        if directory is None:
+            mark_throw_away(path)
         run = _make_run(stack, path, account)
         yield ServerDirectory(path, account, directory is not None, run, for_servers)
 
@@ -108,8 +108,10 @@ def _kept(directory: Path) -> tuple[Path, Account | None]:
 
 def _throw_away(stack: ExitStack) -> tuple[Path, Account | None]:
     account = server_account(None)
+    base = _temporary_base(account, 0)
+    remove_leftovers(Path(base), account)
     with signals_held():
-        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_temporary_base(account, 0)))
+        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
         stack.callback(_remove_when_free, path)
     _own(path, account)
     return path, account
@@ -118,7 +120,7 @@ def _throw_away(stack: ExitStack) -> tuple[Path, Account | None]:
 def _refuse_foreign(path: Path) -> None:
     """Never take over a folder with other content: its mode and its owner are about to change."""
     entries = {entry.name for entry in path.iterdir()} - {"lost+found"}
-    if entries and _OWNER_LOCK not in entries:
+    if entries and OWNER_LOCK not in entries:
         raise Misconfigured(
             f"The server directory {str(path)!r} holds files that are not Umbel's, such as "
             f"{min(entries)!r}. Choose an empty or a new one."
@@ -159,7 +161,7 @@ def _lock(stack: ExitStack, path: Path, seconds: float) -> int:
 
 def _remove_when_free(path: Path) -> None:
     """Remove a throw-away directory, once the last server process has let go of it."""
-    descriptor = wait_lock(path / _SERVERS_LOCK, _LEFTOVER_SECONDS)
+    descriptor = wait_lock(path / SERVERS_LOCK, _LEFTOVER_SECONDS)
     shutil.rmtree(path, ignore_errors=True)
     if descriptor is not None:
         os.close(descriptor)
@@ -174,8 +176,8 @@ def _make_run(stack: ExitStack, path: Path, account: Account | None) -> Path:
         _own(run, account)
         return run
     with signals_held():
-        base = _temporary_base(account, len(f"/{_PREFIX}run-12345678{_LONGEST_SOCKET}"))
-        short = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}run-", dir=base))
+        base = _temporary_base(account, len(f"/{PREFIX}run-12345678{_LONGEST_SOCKET}"))
+        short = Path(tempfile.mkdtemp(prefix=f"{PREFIX}run-", dir=base))
         stack.callback(_remove_run, run)
         run.symlink_to(short)
     _own(short, account)
@@ -191,7 +193,7 @@ def _remove_run(run: Path) -> None:
     if run.is_symlink():
         target = run.readlink()
         # Only what `_make_run` can have made: whoever owns the directory could point elsewhere.
-        if target.name.startswith(f"{_PREFIX}run-") and not target.is_symlink():
+        if target.name.startswith(f"{PREFIX}run-") and not target.is_symlink():
             shutil.rmtree(target, ignore_errors=True)
         run.unlink()
     elif run.exists():

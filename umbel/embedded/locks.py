@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+OWNER_LOCK: Final = "owner.lock"
+SERVERS_LOCK: Final = "servers.lock"
 _POLL_SECONDS: Final = 0.02
 
 

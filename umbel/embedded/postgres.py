@@ -162,7 +162,12 @@ def _is_prepared(run: Path) -> bool:
     """Whether role and database exist, after creating what is missing; False: no answer yet."""
     try:
         connection = psycopg.connect(
-            host=str(run), port=_PORT, user=_SUPERUSER, dbname="postgres", autocommit=True
+            host=str(run),
+            port=_PORT,
+            user=_SUPERUSER,
+            dbname="postgres",
+            autocommit=True,
+            connect_timeout=5,
         )
     except psycopg.OperationalError:
         return False
