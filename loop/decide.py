@@ -19,6 +19,9 @@ PAUSE_REASONS: Final[dict[ErrorClass, Reason]] = {
 }
 """Everything else pauses as `provider_error`."""
 
+LONGEST_WAIT_SECONDS: Final = 86_400.0
+"""A provider that asks for more is asked again after a day: no header may park a run for ever."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
@@ -80,7 +83,7 @@ def _after_failure(snapshot: RunSnapshot, failure: Failure) -> Decision:
 def retry_wait_seconds(snapshot: RunSnapshot, asked_seconds: float | None) -> float:
     """Seconds until the next try: what the provider asked for, else doubling with jitter."""
     if asked_seconds is not None:
-        return asked_seconds + snapshot.jitter
+        return min(asked_seconds, LONGEST_WAIT_SECONDS) + snapshot.jitter
     policy = snapshot.policy
     doubled = policy.retry_base_seconds * 2.0**snapshot.failures
     return min(doubled, policy.retry_max_seconds) * (0.5 + snapshot.jitter / 2)

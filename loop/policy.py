@@ -21,9 +21,9 @@ class Policy(Frozen):
     """Calls of one step that may run at once."""
     provider_retries: int = Field(default=4, ge=0, le=20)
     """Times one step's request is sent again after a retryable failure."""
-    retry_base_seconds: float = Field(default=1.0, gt=0)
+    retry_base_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """First wait of the exponential back-off between those."""
-    retry_max_seconds: float = Field(default=60.0, gt=0)
+    retry_max_seconds: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     empty_retries: int = Field(default=2, ge=0, le=10)
     """Times an empty or unreadable reply is asked for again."""
     result_view_chars: int = Field(default=16_000, ge=200)
