@@ -35,6 +35,8 @@ class RequestManifest(Frozen):
     tools_sha: str
     through_step: int
     """The last step whose reply and results are in the request; 0: none."""
+    form: dict[str, str | bool]
+    """How the endpoint's adapter wrote it; the adapter alone reads this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ SELECT run_id, model, instructions, policy, encode(policy_sha, 'hex') AS policy_
   encode(tools_sha, 'hex') AS tools_sha, workspace
 FROM run_specs WHERE run_id = %(run_id)s
 """
+_REQUEST: Final = """
+SELECT manifest, request_sha FROM model_calls
+WHERE run_id = %(run_id)s AND step = %(step)s AND attempt = %(attempt)s AND manifest IS NOT NULL
+"""
 _ENTRIES: Final = """
 SELECT text FROM entries WHERE run_id = %(run_id)s AND kind = 'request' ORDER BY id
 """
@@ -68,12 +72,51 @@ class SpecCache:
         with self._lock:
             spec = self._specs.get(run_id)
         if spec is None:
-            spec = _load_spec(self._database, run_id)
+            spec = load_spec(self._database, run_id)
             with self._lock:
                 self._specs[run_id] = spec
                 while len(self._specs) > self._size:
                     self._specs.popitem(last=False)
         return spec
+
+
+def load_spec(database: Database, run_id: RunId) -> RunSpec:
+    """The specification of a run, read anew; a worker uses its `SpecCache`.
+
+    Raises:
+        InvariantBroken: the run has none, or it does not parse.
+    """
+    [rows] = database.run((_SPEC, {"run_id": run_id}))
+    if not rows:
+        raise InvariantBroken(f"The run {run_id!r} has no specification.")
+    row = rows[0]
+    return RunSpec(
+        run_id=run_id,
+        model=row["model"],
+        instructions=row["instructions"],
+        policy=Policy.model_validate_json(row["policy"]),
+        policy_sha=row["policy_sha"],
+        tools=tuple(json.loads(row["tools"])),
+        tools_sha=row["tools_sha"],
+        workspace=row["workspace"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """What is kept of a request that was sent."""
+
+    manifest: str
+    request_sha: bytes
+
+
+def load_sent_request(
+    database: Database, run_id: RunId, step: int, attempt: int
+) -> SentRequest | None:
+    """What an attempt sent; None if it never recorded a reply."""
+    parameters = {"run_id": run_id, "step": step, "attempt": attempt}
+    [rows] = database.run((_REQUEST, parameters))
+    return SentRequest(rows[0]["manifest"], bytes(rows[0]["request_sha"])) if rows else None
 
 
 def load_record(database: Database, spec: RunSpec, step: int) -> RunRecord:
@@ -96,23 +139,6 @@ def load_record(database: Database, spec: RunSpec, step: int) -> RunRecord:
         steps=tuple(_recorded_step(row, by_step.get(row["step"], [])) for row in replies),
         tools=offered_tools(spec.tools),
         max_output_tokens=spec.policy.max_output_tokens,
-    )
-
-
-def _load_spec(database: Database, run_id: RunId) -> RunSpec:
-    [rows] = database.run((_SPEC, {"run_id": run_id}))
-    if not rows:
-        raise InvariantBroken(f"The run {run_id!r} has no specification.")
-    row = rows[0]
-    return RunSpec(
-        run_id=run_id,
-        model=row["model"],
-        instructions=row["instructions"],
-        policy=Policy.model_validate_json(row["policy"]),
-        policy_sha=row["policy_sha"],
-        tools=tuple(json.loads(row["tools"])),
-        tools_sha=row["tools_sha"],
-        workspace=row["workspace"],
     )
 
 

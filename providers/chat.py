@@ -10,8 +10,8 @@ import httpx2
 from loop.request import AssistantMessage, ModelRequest
 from loop.response import Failure, ModelTurn
 from providers import usage
-from providers.client import RawAnswer, open_answer
-from providers.contract import Endpoint, StreamControl
+from providers.client import RawAnswer, client_for, open_answer
+from providers.contract import Endpoint, RequestForm, StreamControl
 from providers.normalise import ChatReader, RequestFacts
 from providers.profiles import PROCESS_REFUSALS, EndpointProfile, Refusals, profile_for
 from providers.render import render_body
@@ -45,13 +45,18 @@ class ChatProvider:
         address = urlsplit(self._endpoint.base_url)
         return f"chat:{self._endpoint.name}@{address.netloc.rpartition('@')[2]}"
 
-    def render(self, request: ModelRequest) -> bytes:
-        """The exact body that `stream` would send.
+    def prepare(self) -> None:
+        """Import the SDK and make the client, about half a second that the first step saves."""
+        client_for(self._endpoint)
 
-        Pure but for one thing: a field this base URL has refused is left out from then on.
-        """
+    def form(self) -> RequestForm:
+        """The endpoint's knobs, without what this base URL has refused."""
         profile = self._refusals.applied_to(self._profile, self._endpoint.base_url)
-        return render_body(request, profile, self.endpoint_name)
+        return {"endpoint": self.endpoint_name, **profile.as_data()}
+
+    def render(self, request: ModelRequest, form: RequestForm) -> bytes:
+        """The exact body of a request in a form of now or of an earlier time."""
+        return render_body(request, EndpointProfile.from_data(form), str(form["endpoint"]))
 
     def stream(self, request: ModelRequest, body: bytes, control: StreamControl) -> ModelTurn:
         """Send `body`, read the whole answer, return it normalised. Never raises for failures."""

@@ -53,7 +53,7 @@ def open_answer(
     from openai.types.chat import ChatCompletionChunk
 
     try:
-        stream: openai.Stream[ChatCompletionChunk] = _client(endpoint).post(
+        stream: openai.Stream[ChatCompletionChunk] = client_for(endpoint).post(
             "/chat/completions",
             cast_to=ChatCompletionChunk,
             content=body,
@@ -90,7 +90,7 @@ def _timeout(limits: StreamLimits) -> httpx2.Timeout:
     )
 
 
-def _client(endpoint: Endpoint) -> "openai.OpenAI":
+def client_for(endpoint: Endpoint) -> "openai.OpenAI":
     """This process's client for the endpoint; a forked child makes its own."""
     key = (os.getpid(), endpoint.base_url, endpoint.api_key)
     with _lock:

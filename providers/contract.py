@@ -12,6 +12,10 @@ DeltaKind = Literal["text", "reasoning", "call"]
 AbortReason = Literal["stall", "stop", "steer", "lease_lost", "drain"]
 
 
+RequestForm = dict[str, str | bool]
+"""What beside the request decides its bytes: the knobs of an endpoint, as data."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a model is served; the key is never shown."""
@@ -95,8 +99,16 @@ class ModelProvider(Protocol):
         """A stable name of wire and endpoint, stored with replies and never holding a secret."""
         ...
 
-    def render(self, request: ModelRequest) -> bytes:
-        """The exact body that `stream` would send: pure, the same bytes for the same request."""
+    def prepare(self) -> None:
+        """Load what the first call would have to load; cheap to call again."""
+        ...
+
+    def form(self) -> RequestForm:
+        """How requests are written now; kept with each, so that it can be written again."""
+        ...
+
+    def render(self, request: ModelRequest, form: RequestForm) -> bytes:
+        """The exact body of a request: pure, the same bytes for the same request and form."""
         ...
 
     def stream(self, request: ModelRequest, body: bytes, control: StreamControl) -> ModelTurn:

@@ -5,8 +5,9 @@ A field that an endpoint refuses by name is left out from then on, per base URL 
 
 import re
 import threading
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 CallIdForm = Literal["own", "nine_alphanumerics"]
@@ -26,6 +27,17 @@ class EndpointProfile:
     """Repeat the tool's name in its result message."""
     returns_reasoning: bool = False
     """Give reasoning back in the field it came in; some endpoints need it, some refuse it."""
+
+    def as_data(self) -> dict[str, str | bool]:
+        """The knobs as plain values, to be stored with a request."""
+        return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, str | bool]) -> "EndpointProfile":
+        """The profile that `as_data` described; knobs of other releases are left out."""
+        known = {knob.name for knob in fields(cls)}
+        values: dict[str, Any] = {name: value for name, value in data.items() if name in known}
+        return cls(**values)
 
 
 DEFAULT: Final = EndpointProfile()

@@ -129,11 +129,14 @@ def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
 
 def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
     """Send this step's request and read the whole answer; no transaction, no connection is held."""
-    record = load_record(runtime.database, spec, claim.step)
-    request = build_request(record)
-    body = runtime.provider.render(request)
+    request = build_request(load_record(runtime.database, spec, claim.step))
+    form = runtime.provider.form()
+    body = runtime.provider.render(request, form)
     manifest = RequestManifest(
-        policy_sha=spec.policy_sha, tools_sha=spec.tools_sha, through_step=claim.step - 1
+        policy_sha=spec.policy_sha,
+        tools_sha=spec.tools_sha,
+        through_step=claim.step - 1,
+        form=form,
     )
     live = runtime.live(claim.run_id, claim.step, claim.attempt)
     handle = StreamHandle()
@@ -142,6 +145,7 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
         limits=runtime.limits,
         on_delta=live.add,
         watch=lambda: _watch(runtime, claim),
+        request_id=f"{claim.run_id}:s{claim.step}:a{claim.attempt}",
     )
     fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
     reply = runtime.provider.stream(request, body, control)

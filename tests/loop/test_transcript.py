@@ -126,7 +126,7 @@ def test_the_request_for_the_next_step_only_adds_at_the_end() -> None:
 def test_a_manifest_is_small_and_does_not_grow_with_the_run() -> None:
     sizes = {
         len(
-            RequestManifest(
+                policy_sha="a" * 64, tools_sha="b" * 64, through_step=step, form={"endpoint": "chat:x"}
                 policy_sha="a" * 64, tools_sha="b" * 64, through_step=step
             ).model_dump_json()
         )
@@ -137,7 +137,7 @@ def test_a_manifest_is_small_and_does_not_grow_with_the_run() -> None:
 
 
 def test_a_manifest_names_the_builder_and_can_be_read_back() -> None:
-    manifest = RequestManifest(policy_sha="a", tools_sha="b", through_step=3)
+    manifest = RequestManifest(policy_sha="a", tools_sha="b", through_step=3, form={})
     assert manifest.builder == BUILDER_VERSION
     assert RequestManifest.model_validate_json(manifest.model_dump_json()) == manifest
 

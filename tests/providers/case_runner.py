@@ -70,7 +70,7 @@ def read_over_http(case: Case, address: str) -> ModelTurn:
         on_delta=lambda _kind, _piece: None,
         watch=lambda: None,
     )
-    return provider.stream(request, provider.render(request), control)
+    return provider.stream(request, provider.render(request, provider.form()), control)
 
 
 def _request(case: Case) -> ModelRequest:
