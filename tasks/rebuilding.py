@@ -4,7 +4,7 @@ import hashlib
 
 from loop.transcript import RequestManifest, build_request
 from models.database import Database
-from models.records import load_sent_request, load_record, load_spec
+from models.records import load_record, load_sent_request, load_spec
 from providers.contract import ModelProvider
 from umbel.contracts import RunId
 from umbel.errors import InvariantBroken, NotFound

@@ -126,8 +126,11 @@ def test_the_request_for_the_next_step_only_adds_at_the_end() -> None:
 def test_a_manifest_is_small_and_does_not_grow_with_the_run() -> None:
     sizes = {
         len(
-                policy_sha="a" * 64, tools_sha="b" * 64, through_step=step, form={"endpoint": "chat:x"}
-                policy_sha="a" * 64, tools_sha="b" * 64, through_step=step
+            RequestManifest(
+                policy_sha="a" * 64,
+                tools_sha="b" * 64,
+                through_step=step,
+                form={"endpoint": "chat:x"},
             ).model_dump_json()
         )
         for step in (1_000, 9_999)
