@@ -96,7 +96,7 @@ class DirectoryWorkspace:
             InvalidInput: without `limit`, the file is larger than the workspace reads at once.
         """
         with self._open_root() as root:
-            descriptor = open_regular(root, split_path(path), path)
+            descriptor = open_regular(root, _file_parts(path), path)
             try:
                 return self._read(descriptor, path, limit)
             except OSError as error:
@@ -117,9 +117,7 @@ class DirectoryWorkspace:
             OSError: the new file is in place, but may not survive a power failure.
         """
         data = self._checked(path, text)
-        parts = split_path(path)
-        if not parts or path.endswith("/"):
-            raise InvalidInput(f"{path[:200]!r} names a folder: name a file in it.")
+        parts = _file_parts(path)
         with self._open_root() as root:
             folder = make_folder(root, parts[:-1], path)
             try:
@@ -185,6 +183,13 @@ class DirectoryWorkspace:
                 f"{self._write_limit_bytes} can be written at once: write several files."
             )
         return data
+
+
+def _file_parts(path: str) -> tuple[str, ...]:
+    parts = split_path(path)
+    if not parts or path.endswith("/"):
+        raise InvalidInput(f"{path[:200]!r} names a folder: name a file in it.")
+    return parts
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
