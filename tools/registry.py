@@ -9,7 +9,7 @@ from typing import Any, Final
 from tools.builtin import BUILTIN
 from tools.definition import Tool, from_function, is_declared
 from tools.failure import failure_of
-from umbel.errors import Misconfigured, NotFound
+from umbel.errors import Misconfigured
 
 ENTRY_POINT_GROUP: Final = "umbel.tools"
 
@@ -47,12 +47,12 @@ class ToolRegistry:
         """The tool of that name.
 
         Raises:
-            NotFound: this process has none.
+            Misconfigured: this process has none.
         """
         try:
             return self._tools[name]
         except KeyError:
-            raise NotFound(
+            raise Misconfigured(
                 f"Tool {name!r} is not registered in this process: install its package, or name "
                 "its module in UMBEL_TOOLS."
             ) from None

@@ -9,7 +9,7 @@ import pytest
 from tools import registry as registry_module
 from tools.definition import from_function
 from tools.registry import ToolRegistry, load_registry
-from umbel.errors import Misconfigured, NotFound
+from umbel.errors import Misconfigured
 
 BUILTIN = ("evidence_read", "list_files", "read_file", "search_files", "write_file")
 Write = Callable[[str, str], str]
@@ -142,8 +142,8 @@ def test_an_allow_list_with_an_unknown_name_is_refused() -> None:
         load_registry([]).select(["list_files", "send_mial"])
 
 
-def test_an_unknown_name_is_not_found_with_a_remedy() -> None:
-    with pytest.raises(NotFound, match="UMBEL_TOOLS"):
+def test_an_unknown_name_is_refused_with_a_remedy() -> None:
+    with pytest.raises(Misconfigured, match="UMBEL_TOOLS"):
         load_registry([]).get("nowhere")
 
 
