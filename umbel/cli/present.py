@@ -1,0 +1,77 @@
+"""What is going on right now: the reply that is being written, the calls that are running."""
+
+from typing import Final
+
+from umbel.cli.moments import (
+    CallAsked,
+    CallSettled,
+    ModelText,
+    Moment,
+    RunSettled,
+    StepDecided,
+    StepRetried,
+    StepStarted,
+)
+from umbel.cli.safe_text import safe
+
+_ROWS: Final = 6
+_WRITING: Final = {
+    "text": "the model is writing",
+    "reasoning": "the model is thinking",
+    "call": "the model is asking for tools",
+}
+
+
+class Present:
+    """Kept up to date by `take`; forgets whatever is over."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._passed_on = 0
+        self._calls: dict[str, str] = {}
+        self._doing = ""
+
+    def take(self, moment: Moment) -> None:
+        """Remember what a moment begins and forget what it ends."""
+        match moment:
+            case StepStarted():
+                self._begin("waiting for the model")
+            case ModelText(kind=kind, text=text):
+                self._doing = _WRITING[kind]
+                self._text += text if kind == "text" else ""
+            case StepDecided() | StepRetried():
+                self._begin("")
+            case CallAsked(call_id=call_id, tool=tool):
+                self._calls[call_id] = tool
+            case CallSettled(call_id=call_id):
+                self._calls.pop(call_id, None)
+            case RunSettled():
+                self._begin("")
+                self._calls.clear()
+            case _:
+                return
+
+    @property
+    def doing(self) -> str:
+        """In words; empty when nothing is."""
+        if self._calls:
+            return f"running {', '.join(self._calls.values())}"
+        return self._doing
+
+    def last_rows(self, width: int) -> list[str]:
+        """The end of what the model is writing, as rows of at most `width` characters."""
+        rows: list[str] = []
+        for line in safe(self._text).split("\n")[-_ROWS:]:
+            rows += [line[at : at + width] for at in range(0, len(line), width)]
+        return rows[-_ROWS:]
+
+    def pass_on_lines(self) -> list[str]:
+        """Complete lines that have not been passed on yet; each is passed on once."""
+        complete, newline, _ = self._text[self._passed_on :].rpartition("\n")
+        if not newline:
+            return []
+        self._passed_on += len(complete) + 1
+        return safe(complete).split("\n")
+
+    def _begin(self, doing: str) -> None:
+        self._text, self._passed_on, self._doing = "", 0, doing

@@ -1,0 +1,89 @@
+"""Shows moments as text: calm lines, and on a terminal what is going on below them."""
+
+import time
+from typing import IO, Final
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from umbel.cli.moments import Moment, RunSettled
+from umbel.cli.present import Present
+from umbel.cli.safe_text import safe
+from umbel.cli.wording import Line, lines_of
+
+_TIME_WIDTH: Final = 8
+_LABEL_WIDTH: Final = 11
+_QUIET_SECONDS: Final = 2.0
+"""In a pipe, a reply that takes longer than this is shown line by line as it comes."""
+
+
+class TextScreen:
+    """Prints lines for good; on a terminal a small region below them shows the present."""
+
+    def __init__(self, out: IO[str], *, began: float) -> None:
+        """Write to `out`; `began` is the `time.monotonic()` that times are counted from."""
+        self._console = Console(file=out, highlight=False, markup=False, emoji=False)
+        self._began = began
+        self._present = Present()
+        self._last_print = time.monotonic()
+        self._live: Live | None = None
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, transient=True, refresh_per_second=10)
+            self._live.start()
+
+    def show(self, moment: Moment) -> None:
+        """Print what is final about a moment and update the present."""
+        self._present.take(moment)
+        if isinstance(moment, RunSettled) and moment.answer is not None:
+            self._print_answer(moment.answer)
+        for line in lines_of(moment):
+            self._print(line)
+        if self._live is not None:
+            self._live.update(self._region())
+        elif time.monotonic() - self._last_print > _QUIET_SECONDS:
+            for text in self._present.pass_on_lines():
+                self._print(Line("", f"| {text}"))
+
+    def close(self) -> None:
+        """Take the region away and leave the cursor on a fresh line."""
+        if self._live is not None:
+            self._live.update(Group())
+            self._live.stop()
+
+    def _region(self) -> Group:
+        indent = _TIME_WIDTH + _LABEL_WIDTH
+        rows: list[Text | Spinner] = [
+            Text(f"{' ' * indent}{row}", style="dim", no_wrap=True)
+            for row in self._present.last_rows(max(20, self._console.width - indent))
+        ]
+        if self._present.doing:
+            words = Text(f"{' ' * (indent - 2)}{self._present.doing}", style="dim", no_wrap=True)
+            rows.append(Spinner("dots", text=words, style="dim"))
+        return Group(*rows)
+
+    def _print(self, line: Line) -> None:
+        self._last_print = time.monotonic()
+        seconds = f"{self._last_print - self._began:6.1f}s" if line.label else ""
+        cells = (
+            Text(f"{seconds:<{_TIME_WIDTH}}", style="dim"),
+            Text(f"{line.label:<{_LABEL_WIDTH}}"),
+            Text(line.text, style=line.style),
+        )
+        if not self._console.is_terminal:
+            self._console.print(Text.assemble(*cells), soft_wrap=True)
+            return
+        table = Table.grid()
+        table.add_column(width=_TIME_WIDTH)
+        table.add_column(width=_LABEL_WIDTH)
+        table.add_column(no_wrap=line.is_cut, overflow="ellipsis" if line.is_cut else "fold")
+        table.add_row(*cells)
+        self._console.print(table)
+
+    def _print_answer(self, answer: str) -> None:
+        text = Text(safe(answer).strip("\n"))
+        self._console.print()
+        self._console.print(text, soft_wrap=not self._console.is_terminal)
+        self._console.print()

@@ -1,0 +1,161 @@
+"""How each moment reads: lines of a label and a text, the same on a terminal and in a pipe."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from umbel.cli.moments import (
+    CallAsked,
+    CallSettled,
+    ModelText,
+    Moment,
+    Progress,
+    RunAccepted,
+    RunNoted,
+    RunSettled,
+    StepDecided,
+    StepRetried,
+    StepStarted,
+    Stopped,
+)
+from umbel.cli.safe_text import one_line, safe
+from umbel.cli.spending import cost_in_words, tokens_in_words
+
+_ARGUMENT_CHARS: Final = 2_000
+_RESULT_CHARS: Final = 160
+_MARKS: Final = {"returned": "→", "refused": "refused", "errored": "failed", "skipped": "skipped"}
+_STYLES: Final = {"completed": "bold green", "paused": "bold yellow"}
+WHAT_TO_DO: Final = {
+    "approval_required": "A change waits for its owner's approval.",
+    "unknown_outcome": (
+        "Look at the outside system: nobody knows whether the change happened. Umbel does not "
+        "send it again."
+    ),
+    "credentials": "Set OPENAI_API_KEY or UMBEL_API_KEY to a key that the endpoint accepts.",
+    "provider_error": "Correct what the endpoint complains about, or try again later.",
+    "context_capacity": "Give a model with a larger window, or a smaller request.",
+    "tool_call_limit": "Raise policy.tool_call_limit of the agent if it should go on.",
+    "iteration_limit": "Raise policy.iteration_cap of the agent if it should go on.",
+    "empty_response": "Try another model: this one gave nothing that could be used.",
+    "lost_worker": "Look at the workers' log: several died in the same step.",
+}
+"""The next action for the reasons a person can do something about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: a label in its own column, then text; no label continues the line above."""
+
+    label: str
+    text: str
+    style: str = ""
+    is_cut: bool = True
+    """On a terminal, cut to one row instead of wrapped."""
+
+
+def lines_of(moment: Moment) -> Iterator[Line]:
+    """What is printed for good; pieces of text and answers are the screen's own business."""
+    match moment:
+        case Progress(topic=topic, text=text):
+            yield Line(topic, safe(text), is_cut=False)
+        case RunAccepted():
+            yield Line("run", f"{moment.run_id} accepted for agent {moment.agent!r}")
+        case StepStarted() | StepDecided() | StepRetried():
+            yield from _step_lines(moment)
+        case CallAsked() | CallSettled():
+            yield _call_line(moment)
+        case RunNoted():
+            yield from _noted(moment)
+        case RunSettled():
+            yield from _settled(moment)
+        case ModelText() | Stopped():
+            return
+        case _:
+            assert_never(moment)
+
+
+def _step_lines(moment: StepStarted | StepDecided | StepRetried) -> Iterator[Line]:
+    """Words that come with calls are printed; an answer is, in full, at the end."""
+    match moment:
+        case StepStarted(claim=claim):
+            again = f" again (claim {claim})" if claim > 1 else ""
+            yield Line(_step(moment), f"asks the model{again}", "dim")
+        case StepDecided(decision=decision, text=text):
+            if decision != "answer" and text and text.strip():
+                yield from _block(_step(moment), text)
+        case StepRetried():
+            words = f"{moment.detail}; asks again in {moment.wait_seconds:.1f} s"
+            yield Line(_step(moment), one_line(words), "yellow", is_cut=False)
+
+
+def _call_line(moment: CallAsked | CallSettled) -> Line:
+    return _asked(moment) if isinstance(moment, CallAsked) else _settled_call(moment)
+
+
+def _asked(moment: CallAsked) -> Line:
+    arguments = moment.arguments if moment.arguments is not None else "arguments unusable"
+    shown = one_line(f"{moment.tool} {arguments}", _ARGUMENT_CHARS)
+    # What changes something is shown whole: its arguments are what is sent.
+    return Line(_step(moment), shown, "cyan", is_cut=moment.effect != "mutation")
+
+
+def _settled_call(moment: CallSettled) -> Line:
+    style = {"returned": "", "unknown": "bold yellow"}.get(moment.state, "red")
+    if moment.state == "unknown":
+        text = f"{moment.tool}: nobody knows whether this change happened"
+        return Line(_step(moment), text, style, is_cut=False)
+    mark = _MARKS.get(moment.state, moment.state)
+    facts = [f"{moment.result_chars:,} characters"] if moment.result_chars is not None else []
+    if moment.seconds is not None:
+        facts.append(span(moment.seconds))
+    known = f" ({', '.join(facts)})" if facts else ""
+    result = one_line(moment.result or "", _RESULT_CHARS)
+    return Line(_step(moment), f"{moment.tool} {mark}{known} {result}".rstrip(), style)
+
+
+def _noted(moment: RunNoted) -> Iterator[Line]:
+    if moment.event == "run.taken_over":
+        yield Line("note", "its worker is gone; another one takes the run over", "yellow")
+    elif moment.event == "step.handed_back":
+        yield Line("note", one_line(f"handed back: {moment.detail or ''}"), "yellow")
+
+
+def _settled(moment: RunSettled) -> Iterator[Line]:
+    style = _STYLES.get(moment.status, "bold red")
+    counts = (
+        f"{count(moment.steps, 'step')}, {count(moment.calls, 'tool call')}, "
+        f"{count(moment.spending.model_calls, 'model call')} in {span(moment.seconds)}"
+    )
+    if moment.reason is None:
+        yield Line(moment.status, counts, style)
+    else:
+        yield Line(moment.status, moment.reason, style)
+        if moment.detail:
+            yield from _block("because", moment.detail)
+        if moment.reason in WHAT_TO_DO:
+            yield Line("to do", WHAT_TO_DO[moment.reason], is_cut=False)
+        yield Line("used", counts)
+    yield Line("tokens", tokens_in_words(moment.spending))
+    yield Line("cost", cost_in_words(moment.spending, moment.model), is_cut=False)
+    yield Line("look", moment.look, is_cut=False)
+
+
+def _block(label: str, text: str) -> Iterator[Line]:
+    for number, line in enumerate(safe(text).strip("\n").split("\n")):
+        yield Line(label if number == 0 else "", line, is_cut=False)
+
+
+def _step(moment: StepStarted | StepDecided | CallAsked | CallSettled | StepRetried) -> str:
+    return f"step {moment.step}"
+
+
+def span(seconds: float) -> str:
+    """A length of time with a sensible unit."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def count(number: int, noun: str) -> str:
+    """Such as `1 step` and `2 steps`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

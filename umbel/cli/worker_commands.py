@@ -1,0 +1,82 @@
+"""The processes of a running system: what `umbel run` starts and what the Procfile lists."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from umbel.names import LOOP_QUEUE, TOOLS_QUEUE
+from umbel.server_processes import ProcessSpec
+from umbel.settings import Settings
+from umbel.settings_sources import FILE_ONLY, variable_of
+
+_CELERY: Final = ("-m", "celery", "-A", "umbel.server")
+_QUIET: Final = ("--without-gossip", "--without-mingle")
+_HIDDEN: Final = ("OPENAI_API_KEY",)
+"""Replaced by our own variable, so that there is one way in."""
+
+
+def process_specs(settings: Settings) -> list[ProcessSpec]:
+    """Step worker, tool worker and beat of these settings."""
+    environment = worker_environment(settings, os.environ)
+    commands = _commands(
+        steps=str(settings.step_concurrency),
+        tools=str(settings.tool_concurrency),
+        log_level=settings.log_level,
+    )
+    return [
+        ProcessSpec(name, (sys.executable, *command), environment)
+        for name, command in commands.items()
+    ]
+
+
+def procfile() -> str:
+    """The text of the Procfile: the same commands, for a supervisor with a shell."""
+    commands = _commands(
+        steps="${UMBEL_STEP_CONCURRENCY:-100}",
+        tools="${UMBEL_TOOL_CONCURRENCY:-8}",
+        log_level="${UMBEL_LOG_LEVEL:-INFO}",
+    )
+    return "".join(f"{name}: python {' '.join(words)}\n" for name, words in commands.items())
+
+
+def worker_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a worker: ours, with every given setting spelled out.
+
+    Tables (`[agents]`, `[models]`) and defaults come from the same file in the same folder.
+    """
+    kept = {name: value for name, value in inherited.items() if name not in _HIDDEN}
+    spelled = {
+        variable_of(name): _spelled(getattr(settings, name))
+        for name in settings.model_fields_set
+        if name not in FILE_ONLY and getattr(settings, name) is not None
+    }
+    return {**kept, **spelled, "PYTHONUNBUFFERED": "1"}
+
+
+def _commands(*, steps: str, tools: str, log_level: str) -> dict[str, Sequence[str]]:
+    level = ("--loglevel", log_level)
+    return {
+        "step": (
+            *(*_CELERY, "worker", "-P", "gevent", "-c", steps, "-Q", LOOP_QUEUE),
+            *("-n", "step@%h", *_QUIET, *level),
+        ),
+        "tool": (
+            *(*_CELERY, "worker", "-P", "prefork", "-c", tools, "-Q", TOOLS_QUEUE),
+            *("-n", "tool@%h", *_QUIET, *level),
+        ),
+        # Any number of beats may run: the schedule is in PostgreSQL, so there is no pid file.
+        "beat": (*_CELERY, "beat", "--pidfile=", *level),
+    }
+
+
+def _spelled(value: Any) -> str:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case tuple():
+            return ",".join(map(str, value))
+        case _:
+            return str(value)
