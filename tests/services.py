@@ -137,17 +137,18 @@ def running_services() -> Generator[Services]:
     database_url = os.environ.get("UMBEL_TEST_DATABASE_URL", "")
     redis_url = os.environ.get("UMBEL_TEST_REDIS_URL", "")
     with ExitStack() as stack:
+        embedded = None
         if not (database_url and redis_url):
             embedded = stack.enter_context(
                 embedded_servers(database=not database_url, redis=not redis_url)
             )
-            database_url = database_url or embedded.database_url
-        keys = (
-            RedisKeys(_with_own_database(redis_url), is_ours=False)
-            if redis_url
-            else RedisKeys(embedded.redis_url, is_ours=True)
+        if redis_url or embedded is None:
+            keys = RedisKeys(_with_own_database(redis_url), is_ours=False)
+        else:
+            keys = RedisKeys(embedded.redis_url, is_ours=True)
+        databases = Databases(
+            embedded.database_url if embedded and not database_url else database_url
         )
-        databases = Databases(database_url)
         stack.callback(databases.close)
         yield Services(databases, keys)
 

@@ -20,10 +20,13 @@ Pool = Literal["gevent", "prefork", "threads"]
 
 FAST_CLOCKS: Final = {
     "UMBEL_BEAT_SECONDS": "0.3",
-    "UMBEL_DEAD_AFTER_SECONDS": "1.5",
+    "UMBEL_DEAD_AFTER_SECONDS": "2.5",
     "UMBEL_SWEEP_SECONDS": "0.2",
     "UMBEL_RING_AFTER_SECONDS": "0.5",
 }
+"""For tests that hurt workers: the dead are found soon, and a busy machine is not yet dead."""
+PATIENT_CLOCKS: Final = {**FAST_CLOCKS, "UMBEL_DEAD_AFTER_SECONDS": "20"}
+"""For tests that hurt nobody: however slow the machine, nobody is taken for dead."""
 READY_SECONDS: Final = 60.0
 _KEPT_LINES: Final = 400
 _QUEUES: Final = {"step": LOOP_QUEUE, "tool": f"{TOOLS_QUEUE},{CONTROL_QUEUE}"}

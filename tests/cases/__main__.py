@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from tests.cases.badinput import run_bad_inputs
 from tests.cases.case_file import case_files
 from tests.cases.run_case import Verdict
 from tests.cases.runner import run_files
@@ -42,13 +43,15 @@ def _runs(wanted: argparse.Namespace) -> tuple[int, int, int]:
 def _provider(wanted: argparse.Namespace) -> tuple[int, int, int]:
     from tests.providers.case_runner import run_provider_cases
 
-    return run_provider_cases(wanted.folder, wanted.only, wanted.verbose)
+    return run_provider_cases(wanted.folder, wanted.only, verbose=wanted.verbose)
 
 
 def _badinput(wanted: argparse.Namespace) -> tuple[int, int, int]:
-    from tests.cases.badinput import run_bad_inputs
-
-    return run_bad_inputs(wanted.folder, wanted.only, wanted.verbose)
+    with running_services() as services:
+        verdicts = run_bad_inputs(services, case_files(wanted.folder, wanted.only))
+    for verdict in verdicts:
+        _show(verdict, is_verbose=wanted.verbose)
+    return _count([verdict.outcome for verdict in verdicts])
 
 
 def _show(verdict: Verdict, *, is_verbose: bool) -> None:

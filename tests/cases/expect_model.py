@@ -51,11 +51,11 @@ def _requests(found: Found, expected: Sequence[Mapping[str, Any]]) -> Iterator[s
             for number, request in enumerate(found.main_requests, 1):
                 yield from _request(f"request {number}", request, wish)
             continue
-        request = found.request_of_turn(wish["turn"])
-        if request is None:
+        asked = found.request_of_turn(wish["turn"])
+        if asked is None:
             yield f"requests: expected one for turn {wish['turn']}, found none"
         else:
-            yield from _request(f"request of turn {wish['turn']}", request, wish)
+            yield from _request(f"request of turn {wish['turn']}", asked, wish)
 
 
 def _request(name: str, request: Received, wish: Mapping[str, Any]) -> Iterator[str]:

@@ -50,13 +50,16 @@ class Found:
         return view
 
     def usage_rows(self) -> list[dict[str, Any]]:
-        """Ledger rows of main answers: every answer that was received."""
+        """Ledger rows of main answers: every answer that was received, usable or not.
+
+        An estimate for a stream that broke off is spend, but no answer.
+        """
         return [
             row
             for row in self.record.model_calls
             if row["purpose"] == "main"
             and row["state"] == "closed"
-            and (row["reply"]["failure"] is None or row["input_tokens"] is not None)
+            and (row["reply"]["failure"] is None or _is_counted(row))
         ]
 
     def transcript(self) -> list[str]:
@@ -75,6 +78,10 @@ class Found:
 def arguments(text: str | None) -> Any:
     """Arguments of a call as a value."""
     return None if text is None else json.loads(text)
+
+
+def _is_counted(row: dict[str, Any]) -> bool:
+    return row["input_tokens"] is not None and not row["is_estimated"]
 
 
 def _line_of(call: dict[str, Any]) -> str:

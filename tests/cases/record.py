@@ -13,7 +13,7 @@ FROM runs r WHERE r.id = %(run_id)s
 """
 _MODEL_CALLS: Final = """
 SELECT step, attempt, purpose, state, decision, reply::jsonb AS reply, error_class, input_tokens,
-  output_tokens, opened_at, closed_at
+  output_tokens, is_estimated, opened_at, closed_at
 FROM model_calls WHERE run_id = %(run_id)s ORDER BY step, attempt
 """
 _CALLS: Final = """

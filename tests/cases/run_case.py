@@ -69,10 +69,10 @@ def _play(system: CaseSystem, case: Case) -> Found:
         bystander = system.enter(plain_case(f"bystander-of-{case.title}"))
     try:
         world.happenings.reach("start")
-        statuses = _until_settled(system, world)
+        statuses = until_settled(system, world)
         status = None
         if bystander is not None:
-            status = _until_settled(system, bystander)[-1][0]
+            status = until_settled(system, bystander)[-1][0]
         _until_quiet(system, world)
     finally:
         world.model.is_over.set()
@@ -98,7 +98,7 @@ def _prepare_takeover(system: CaseSystem, case: Case) -> None:
     workers.wait_ready()
 
 
-def _until_settled(system: CaseSystem, world: World) -> list[tuple[str, str | None]]:
+def until_settled(system: CaseSystem, world: World) -> list[tuple[str, str | None]]:
     """Follow the run, with the events of its statuses, until nothing more is to come of it."""
     limit = float(world.case.expect.get("max_seconds", DEFAULT_SECONDS))
     deadline = time.monotonic() + limit

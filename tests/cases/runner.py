@@ -10,7 +10,7 @@ from tests.cases.case_file import Case, load_case
 from tests.cases.run_case import Verdict, run_case
 from tests.cases.scripted_tools import tools_of
 from tests.cases.support import unsupported
-from tests.cases.system import CaseSystem, case_system, silence_of_model
+from tests.cases.system import CaseSystem, case_system, hurts_workers, silence_of_model
 from tests.services import Services
 
 Group = list[Case]
@@ -73,18 +73,18 @@ def in_running_order(cases: Sequence[Case]) -> list[Case]:
 
 
 def group_cases(cases: Sequence[Case]) -> list[Group]:
-    """Cases that one set of workers can carry: no tool has two meanings, one silence of models."""
-    groups: list[tuple[Group, float | None, dict[str, Any]]] = []
+    """Cases that one set of workers can carry: one set of clocks, and no tool with two meanings."""
+    groups: list[tuple[Group, object, dict[str, Any]]] = []
     for case in cases:
         forms = {tool.name: tool.frozen() for tool in tools_of(case)}
-        silence = silence_of_model(case)
-        for members, its_silence, known in groups:
-            if its_silence == silence and all(known.get(n, f) == f for n, f in forms.items()):
+        clocks = (silence_of_model(case), hurts_workers(case))
+        for members, its_clocks, known in groups:
+            if its_clocks == clocks and all(known.get(n, f) == f for n, f in forms.items()):
                 members.append(case)
                 known.update(forms)
                 break
         else:
-            groups.append(([case], silence, forms))
+            groups.append(([case], clocks, forms))
     return [members for members, _, _ in groups]
 
 

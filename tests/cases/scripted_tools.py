@@ -103,7 +103,8 @@ def _exception(wanted: Mapping[str, str]) -> Exception:
     known = getattr(builtins, kind, None)
     if isinstance(known, type) and issubclass(known, Exception):
         return known(message)
-    return type(kind, (Exception,), {})(message)
+    made: type[Exception] = type(kind, (Exception,), {})
+    return made(message)
 
 
 def _value(result: Any) -> object:

@@ -18,8 +18,8 @@ from tests.cases.scripted_tools import tools_of
 from tests.cases.support import policy_of
 from tests.cases.world import World
 from tests.services import Services, fresh_place
-from tests.worker_processes import Pool, WorkerProcesses
-from tools.registry import ToolRegistry
+from tests.worker_processes import FAST_CLOCKS, PATIENT_CLOCKS, Pool, WorkerProcesses
+from tools.registry import ToolRegistry, load_registry
 from umbel.contracts import Principal, RunId, new_id
 
 TENANT: Final = "cases"
@@ -32,18 +32,27 @@ class CaseSystem:
     stage: Stage
     coordinator: Coordinator
 
-    def enter(self, case: Case) -> World:
-        """Accept a case's run, with everything around it in place."""
+    def enter(
+        self, case: Case, *, builtin: Sequence[str] = (), workspace: Path | None = None
+    ) -> World:
+        """Accept a case's run, with everything around it in place.
+
+        Args:
+            case: what to run.
+            builtin: the product's own tools that the model may call as well.
+            workspace: the folder of the run.
+        """
         world = World(case, self.stage.perform)
         run_id = RunId(new_id("run"))
         self.coordinator.add(world, run_id)
-        tools = tools_of(case)
+        tools = [*tools_of(case), *load_registry(()).select(builtin)]
         agent = AgentSpec(tools=[tool.name for tool in tools], policy=policy_of(case))
         request = NewRequest(
             principal=Principal(tenant=TENANT, user=case.run.get("owner", "owner")),
             input=case.run["input"],
             model=case.model,
             run_id=run_id,
+            workspace=None if workspace is None else str(workspace),
         )
         accept(self.stage.database, ToolRegistry(tools), agent, request)
         self.stage.ringer.ring_step(run_id, 1)
@@ -76,14 +85,22 @@ def case_system(
         yield CaseSystem(stage, coordinator)
 
 
+def hurts_workers(case: Case) -> bool:
+    """Whether the case needs the dead to be found soon."""
+    return any(event["do"] in ("kill", "freeze") for event in case.events)
+
+
 def silence_of_model(case: Case) -> float | None:
     """How long the case lets a model be silent; a setting of the worker, not of the run."""
-    return case.run.get("limits", {}).get("model_inactivity_seconds")
+    seconds = case.run.get("limits", {}).get("model_inactivity_seconds")
+    return None if seconds is None else float(seconds)
 
 
 def _environment(address: str, files: Sequence[Path], cases: Sequence[Case]) -> Mapping[str, str]:
     has_tools = any(case.tools for case in cases)
+    clocks = FAST_CLOCKS if any(hurts_workers(case) for case in cases) else PATIENT_CLOCKS
     environment = {
+        **clocks,
         "UMBEL_MODEL_BASE_URL": f"{address}/v1",
         "UMBEL_API_KEY": "scripted",
         "UMBEL_MODEL": "scripted",
