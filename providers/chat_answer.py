@@ -47,7 +47,8 @@ class ChatAnswer:
         whole = as_object(choice.get("message"))
         if delta:
             self._take_words(delta)
-            self._announce(self.calls.add_delta(_tool_calls(delta)))
+            if "tool_calls" in delta or "function_call" in delta:
+                self._announce(self.calls.add_delta(_tool_calls(delta)))
         elif whole and not self.progress:
             self._take_message(whole)
         elif as_text(choice.get("text")):

@@ -30,7 +30,10 @@ def parts_of(message: JsonObject) -> list[Part]:
 
 def reasoning_field(message: JsonObject) -> str | None:
     """The field that carries reasoning; endpoints that fill two of them repeat themselves."""
-    return next((name for name in REASONING_FIELDS if _flat(message.get(name))), None)
+    for name in REASONING_FIELDS:
+        if name in message and _flat(message[name]):
+            return name
+    return None
 
 
 def opaque_fields(message: JsonObject) -> JsonObject:
@@ -42,6 +45,8 @@ def _reasoning_of(message: JsonObject) -> str:
     field = reasoning_field(message)
     if field is not None:
         return _flat(message.get(field))
+    if "reasoning_details" not in message:
+        return ""
     details = (as_object(item) for item in as_list(message.get("reasoning_details")))
     return "".join(as_text(item.get("text")) or as_text(item.get("summary")) for item in details)
 

@@ -29,9 +29,9 @@ def read_json(text: str) -> Json:
     Raises:
         NotJson: it is none, or holds numbers or nesting beyond what Python reads.
     """
-    hook = _keep_doubles if _OBJECT_ARGUMENTS.search(text) else None
+    decoder = _KEEPING if _OBJECT_ARGUMENTS.search(text) else _PLAIN
     try:
-        value: Json = json.loads(text, object_pairs_hook=hook, strict=False)
+        value: Json = decoder.decode(text)
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from error
     return value
@@ -44,6 +44,10 @@ def _keep_doubles(pairs: list[tuple[str, Json]]) -> JsonObject:
     doubled = DoubledObject(plain)
     doubled.pairs = pairs
     return doubled
+
+
+_PLAIN: Final = json.JSONDecoder(strict=False)
+_KEEPING: Final = json.JSONDecoder(strict=False, object_pairs_hook=_keep_doubles)
 
 
 def write_json(value: Json) -> str:

@@ -30,7 +30,8 @@ class UsageMeter:
         groq = as_object(chunk.get("x_groq"))
         is_new = False
         for place in (choice.get("usage"), groq.get("usage"), chunk.get("usage")):
-            is_new = self._add(as_object(place)) or is_new
+            if place:  # most chunks have none
+                is_new = self._add(as_object(place)) or is_new
         return is_new
 
     def _add(self, reading: JsonObject) -> bool:

@@ -1,0 +1,61 @@
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from loop.response import ModelTurn
+from providers.normalise import normalise
+from tests.providers.cases import Case, read_cases
+
+CASES = read_cases()
+STREAMS = [case for case in CASES if (case.path / "wire.sse").exists()]
+SMALL = sorted(STREAMS, key=lambda case: len(case.wire[2]))[:12]
+
+
+def read(case: Case, raw: Iterable[bytes]) -> ModelTurn:
+    status, headers, _ = case.wire
+    return normalise(raw, status=status, headers=headers, offered=case.offered, facts=case.facts)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_answer_read_byte_by_byte_is_the_same(case: Case) -> None:
+    body = case.wire[2]
+    assert read(case, (body[n : n + 1] for n in range(len(body)))) == read(case, [body])
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+def test_answer_cut_in_two_anywhere_is_the_same(case: Case) -> None:
+    body = case.wire[2]
+    whole = read(case, [body])
+    assert all(read(case, [body[:n], body[n:]]) == whole for n in range(1, len(body)))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(case=st.sampled_from(CASES), data=st.data())
+def test_answer_in_random_pieces_is_the_same(case: Case, data: st.DataObject) -> None:
+    body = case.wire[2]
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=12)))
+    pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+    assert read(case, pieces) == read(case, [body])
+
+
+@settings(max_examples=100, deadline=None)
+@given(case=st.sampled_from(CASES), cut=st.floats(0, 1), noise=st.binary(max_size=12))
+def test_damaged_answer_is_a_turn_not_an_exception(case: Case, cut: float, noise: bytes) -> None:
+    body = case.wire[2]
+    place = int(len(body) * cut)
+    turn = read(case, [body[:place] + noise + body[place:]])
+    stored = turn.model_dump_json()
+    assert "\\u0000" not in stored
+    assert ModelTurn.model_validate_json(stored) == turn
+
+
+@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
+def test_no_call_of_a_cut_answer_runs(case: Case) -> None:
+    body = case.wire[2]
+    start = body.find(b'finish_reason":"')
+    end = body.find(b"[DONE]") if start < 0 else start
+    turn = read(case, [body[: max(end, 0)]])
+    assert turn.failure is not None
+    assert {call.status for call in turn.calls} <= {"incomplete"}
