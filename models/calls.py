@@ -105,7 +105,10 @@ def find_own_start(database: Database, call: CallRow, worker: WorkerId) -> Start
 
     The caller makes sure that nothing in its process has acted on it.
     """
-    [rows] = database.run((hot.OWN_START, {"call_id": call.call_id, "worker": worker}))
+    parameters = {"call_id": call.call_id, "run_id": call.run_id, "worker": worker}
+    _, _, rows = database.run(
+        (hot.LOCK_RUN, parameters), (hot.LOCK_CALL, parameters), (hot.OWN_START, parameters)
+    )
     return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
 
 

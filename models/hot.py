@@ -30,7 +30,7 @@ lost AS (
   WHERE m.run_id = r.id AND m.step = r.step AND m.state = 'open'),
 stored AS (
   SELECT m.attempt, m.reply FROM model_calls m JOIN r ON m.run_id = r.id AND m.step = r.step
-  WHERE m.state = 'closed' AND m.decision IS NULL),
+  WHERE m.state = 'closed' AND m.decision IS NULL ORDER BY m.attempt DESC LIMIT 1),
 opened AS (
   INSERT INTO model_calls (run_id, step, attempt, tenant, fence, holder)
   SELECT r.id, r.step, coalesce(
@@ -183,56 +183,67 @@ e AS (
 {_PROOF}
 """  # noqa: S608 - constant text, no input
 
-# A reply that may not be applied is still spend. No fence: spend is a fact.
+# A reply that may not be applied is still spend. No fence: spend is a fact. A stored one that turns
+# out to be stale must not come back with the next claim.
 BOOK_REPLY: Final = f"""
 UPDATE model_calls m SET decision = %(decision)s, {_REPLY_COLUMNS}
 WHERE m.run_id = %(run_id)s AND m.step = %(step)s AND m.attempt = %(attempt)s AND m.decision IS NULL
-  AND m.state IN ('open', 'lost')
 RETURNING m.attempt
 """  # noqa: S608 - constant text, no input
 
-# The holder gives the run back unapplied; a stop that came meanwhile ends it.
-HAND_BACK: Final = """
+_LOST_ATTEMPT: Final = """
+m AS (
+  UPDATE model_calls SET state = 'lost', closed_at = clock_timestamp() FROM r
+  WHERE model_calls.run_id = r.id AND model_calls.step = r.step AND model_calls.state = 'open')
+"""
+# Nobody holds the run any more: it is ready, or at its end if a stop came meanwhile.
+_LET_GO: Final = """
+  holder = NULL, ring_at = NULL,
+  work = CASE WHEN stop_at IS NULL THEN 'ready' ELSE 'none' END,
+  status = CASE WHEN stop_at IS NULL THEN 'running' ELSE 'cancelled' END,
+  reason = CASE WHEN stop_at IS NOT NULL THEN 'owner_stop' END,
+  settled_at = CASE WHEN stop_at IS NOT NULL THEN now() END
+"""
+
+# The holder gives the run back unapplied.
+HAND_BACK: Final = f"""
 WITH r AS (
-  UPDATE runs SET holder = NULL, next_seq = next_seq + 1, ring_at = NULL,
-    attempts = attempts - %(uncounted)s,
-    not_before = now() + make_interval(secs => %(wait_seconds)s),
-    work = CASE WHEN stop_at IS NULL THEN 'ready' ELSE 'none' END,
-    status = CASE WHEN stop_at IS NULL THEN 'running' ELSE 'cancelled' END,
-    reason = CASE WHEN stop_at IS NOT NULL THEN 'owner_stop' END,
-    settled_at = CASE WHEN stop_at IS NOT NULL THEN now() END
+  UPDATE runs SET {_LET_GO}, next_seq = next_seq + 1, attempts = attempts - %(uncounted)s,
+    not_before = now() + make_interval(secs => %(wait_seconds)s)
   WHERE id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
   RETURNING id, step, work, fence, next_seq - 1 AS seq),
+{_LOST_ATTEMPT},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
   SELECT r.id, r.seq, 'step.handed_back', r.step::text,
     jsonb_build_object('step', r.step, 'detail', %(detail)s::text), r.fence FROM r)
 SELECT work, step FROM r
-"""
+"""  # noqa: S608 - constant text, no input
 
-# A claim whose answer was lost: the process knows that none of its own code carries the run.
-RELEASE_OWN: Final = """
-UPDATE runs SET work = 'ready', holder = NULL, fence = fence + 1, ring_at = NULL,
-  attempts = attempts - 1
-WHERE id = %(run_id)s AND step = %(step)s AND holder = %(worker)s AND work = 'held'
-RETURNING id
-"""
+# A claim whose answer was lost: the process knows that none of its own code carries the run. Run
+# after LOCK_RUN: the claim itself may still wait for the lock, and commit after this has looked.
+RELEASE_OWN: Final = f"""
+WITH r AS (
+  UPDATE runs SET {_LET_GO}, fence = fence + 1, attempts = attempts - 1
+  WHERE id = %(run_id)s AND step = %(step)s AND holder = %(worker)s AND work = 'held'
+  RETURNING id, step),
+{_LOST_ATTEMPT}
+SELECT id FROM r
+"""  # noqa: S608 - constant text, no input
 
-FAIL_RUN: Final = """
+FAIL_RUN: Final = f"""
 WITH r AS (
   UPDATE runs SET work = 'none', status = 'failed', reason = %(reason)s, detail = %(detail)s,
     holder = NULL, settled_at = now(), next_seq = next_seq + 1
   WHERE id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
   RETURNING id, step, fence, next_seq - 1 AS seq),
-m AS (
-  UPDATE model_calls SET state = 'lost', closed_at = clock_timestamp() FROM r
-  WHERE model_calls.run_id = r.id AND model_calls.step = r.step AND model_calls.state = 'open'),
+{_LOST_ATTEMPT},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
   SELECT r.id, r.seq, 'run.failed', r.id, jsonb_build_object('step', r.step,
     'reason', %(reason)s::text, 'detail', %(detail)s::text), r.fence FROM r)
 SELECT id FROM r
-"""
+"""  # noqa: S608 - constant text, no input
 
 # A read needs no run lock: a stop that commits in the same instant is seen by the join.
 START_READ: Final = """
@@ -244,7 +255,10 @@ WHERE c.id = %(call_id)s AND c.state = 'ready' AND c.effect <> 'mutation' AND r.
 RETURNING c.attempt, c.args_text
 """
 
+LOCK_CALL: Final = "SELECT id FROM calls WHERE id = %(call_id)s FOR UPDATE"
+
 # A start or intent whose answer was lost: it is ours and nobody in this process has acted on it.
+# Run after LOCK_RUN and LOCK_CALL: the start itself may still wait for one of them.
 OWN_START: Final = """
 SELECT attempt, args_text FROM calls
 WHERE id = %(call_id)s AND state = 'started' AND holder = %(worker)s

@@ -12,21 +12,23 @@ AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = {holder}
   AND w.beat_at > now() - make_interval(secs => %(dead_after)s))
 """
 
-# Runs whose holder is dead: ready again, or paused once a step has cost too many workers.
+# Runs whose holder is dead: ready again, paused once a step has cost too many workers, or at their
+# end if a stop came meanwhile.
 TAKE_OVER: Final = f"""
 WITH dead AS (
-  SELECT r.id, r.holder, r.losses + 1 >= (s.policy::jsonb ->> 'max_losses')::int AS gives_up
+  SELECT r.id, r.holder, r.stop_at IS NOT NULL AS ends, r.stop_at IS NULL
+      AND r.losses + 1 >= (s.policy::jsonb ->> 'max_losses')::int AS gives_up
   FROM runs r JOIN run_specs s ON s.run_id = r.id
   WHERE r.work = 'held' AND {_DEAD.format(holder="r.holder")}
   ORDER BY r.id LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED),
 t AS (
   UPDATE runs SET fence = fence + 1, losses = losses + 1, holder = NULL, ring_at = now(),
     next_seq = next_seq + 1 + d.gives_up::int,
-    work = CASE WHEN d.gives_up THEN 'none' ELSE 'ready' END,
-    status = CASE WHEN d.gives_up THEN 'paused' ELSE 'running' END,
-    reason = CASE WHEN d.gives_up THEN 'lost_worker' END,
+    work = CASE WHEN d.gives_up OR d.ends THEN 'none' ELSE 'ready' END,
+    status = CASE WHEN d.ends THEN 'cancelled' WHEN d.gives_up THEN 'paused' ELSE 'running' END,
+    reason = CASE WHEN d.ends THEN 'owner_stop' WHEN d.gives_up THEN 'lost_worker' END,
     detail = CASE WHEN d.gives_up THEN %(detail)s END,
-    settled_at = CASE WHEN d.gives_up THEN now() END
+    settled_at = CASE WHEN d.gives_up OR d.ends THEN now() END
   FROM dead d WHERE runs.id = d.id
   RETURNING runs.id, runs.step, runs.work, runs.fence, runs.losses, d.holder AS dead_holder,
     d.gives_up, next_seq - 1 - d.gives_up::int AS seq),

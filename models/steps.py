@@ -167,7 +167,7 @@ def release_own(database: Database, run_id: RunId, step: int, worker: WorkerId) 
     The caller makes sure that nothing else in its process carries the run.
     """
     parameters = {"run_id": run_id, "step": step, "worker": worker}
-    [rows] = database.run((hot.RELEASE_OWN, parameters))
+    _, rows = database.run((hot.LOCK_RUN, parameters), (hot.RELEASE_OWN, parameters))
     return bool(rows)
 
 
