@@ -1,0 +1,104 @@
+"""The guide's code is real: it is loaded, run and compared with the example folder."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tools.beneath import MAX_PATH_BYTES
+from tools.builtin import BUILTIN, search
+from tools.builtin.evidence import MAX_CHARS
+from tools.encoding import MAX_DEPTH, MAX_VALUES
+from tools.registry import load_registry
+from tools.result import MAX_RESULT_BYTES
+from tools.workspace import READ_LIMIT_BYTES, WRITE_LIMIT_BYTES
+from umbel.errors import InvalidInput
+from umbel.strict_json import DEFAULT_LIMITS
+from umbel.testing import UnknownOutcome, call_tool
+from umbel.tool import ToolFailed
+
+REPOSITORY = Path(__file__).parents[2]
+GUIDE = (REPOSITORY / "docs/tools.md").read_text()
+EXAMPLE = REPOSITORY / "examples/word_count_tool"
+
+
+def blocks() -> dict[str, str]:
+    """Python blocks of the guide by the file name in their first line."""
+    return dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", GUIDE, re.DOTALL))
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A folder with the guide's files on the import path; the module that loads them."""
+    folder = tmp_path / "guide"
+    folder.mkdir()
+    for name, source in blocks().items():
+        (folder / name).write_text(source)
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
+    monkeypatch.syspath_prepend(str(folder))
+    return importlib
+
+
+def test_every_python_block_of_the_guide_is_named_and_so_is_run() -> None:
+    assert GUIDE.count("```python") == len(blocks()) == 3
+
+
+def test_the_guides_tool_is_the_one_in_the_example_folder() -> None:
+    for name in ("word_count_tool.py", "test_word_count_tool.py"):
+        assert blocks()[name] == (EXAMPLE / name).read_text()
+
+
+def test_the_guides_tool_is_ten_lines_long() -> None:
+    lines = [line for line in blocks()["word_count_tool.py"].splitlines() if line.strip()]
+    assert len(lines) <= 10
+
+
+def test_the_guides_tool_is_found_by_its_module_name(load: ModuleType) -> None:
+    tool = load_registry(["word_count_tool"]).get("word_count")
+    assert tool.description == "Count the words of a text file in the workspace."
+    assert tool.input_schema["properties"]["path"]["description"].startswith("File, relative")
+
+
+def test_the_guides_own_test_passes(load: ModuleType, tmp_path: Path) -> None:
+    module = load.import_module("test_word_count_tool")
+    tests = [value for name, value in vars(module).items() if name.startswith("test_")]
+    assert len(tests) == 2
+    for test in tests:
+        test(tmp_path)
+
+
+def test_the_guides_change_fails_definitely_or_leaves_its_outcome_unknown(
+    load: ModuleType,
+) -> None:
+    transfer = load.import_module("mutation_tool").transfer
+    moved = call_tool(transfer, sender="ann", receiver="bob", amount=4)
+    assert moved == {"reference": "call_trial", "left": 6}
+    with pytest.raises(ToolFailed, match="nothing was moved"):
+        call_tool(transfer, sender="ann", receiver="bob", amount=7)
+    with pytest.raises(UnknownOutcome, match="KeyError"):
+        call_tool(transfer, sender="ann", receiver="eve", amount=1)
+    with pytest.raises(InvalidInput, match="amount: 0 must be at least 1"):
+        call_tool(transfer, sender="ann", receiver="bob", amount=0)
+
+
+def test_the_guides_limits_are_those_of_the_code() -> None:
+    mebibyte = 1024 * 1024
+    for fact in (
+        f"| read at once | {READ_LIMIT_BYTES // mebibyte} MiB |",
+        f"| write at once | {WRITE_LIMIT_BYTES // mebibyte} MiB",
+        f"{DEFAULT_LIMITS.string_chars:,} characters a string",
+        f"| path | {MAX_PATH_BYTES:,} bytes |",
+        f"{MAX_RESULT_BYTES // mebibyte} MiB, {MAX_VALUES:,} values, {MAX_DEPTH} levels",
+        f"| one page of evidence | {MAX_CHARS:,} characters |",
+        f"up to {search.MAX_FILE_BYTES // mebibyte} MiB, {search.MAX_FILES:,} files, "
+        f"{search.MAX_TOTAL_BYTES // mebibyte} MiB in all",
+    ):
+        assert fact in GUIDE
+
+
+def test_the_guide_lists_every_built_in_tool() -> None:
+    for function in BUILTIN:
+        assert f"| `{function.__name__}` |" in GUIDE
