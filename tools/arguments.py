@@ -41,6 +41,7 @@ _BOUNDS: Final = {
     "maxProperties": "must have at most this many keys:",
     "pattern": "must match the pattern",
     "const": "must be",
+    "uniqueItems": "must have no equal items:",
     "enum": "must be one of",
 }
 

@@ -70,10 +70,12 @@ class Tool:
 
 
 def is_declared(value: object) -> bool:
-    """Whether `value` is a function marked with `@umbel.tool`."""
-    return callable(value) and isinstance(
-        getattr(value, DECLARATION_ATTRIBUTE, None), ToolDeclaration
-    )
+    """Whether `value` is a function marked with `@umbel.tool`; any object may be asked."""
+    try:
+        declared = getattr(value, DECLARATION_ATTRIBUTE, None)
+    except Exception:  # noqa: BLE001 -- a lazy proxy in somebody's module may raise anything
+        return False
+    return isinstance(declared, ToolDeclaration) and callable(value)
 
 
 def from_function(function: Callable[..., object]) -> Tool:

@@ -9,7 +9,7 @@
 | UUID, Path | string |
 | Enum | its value |
 | dataclass, pydantic model | object |
-| tuple, set, frozenset, other iterables of known length | array; sets are sorted |
+| tuple, deque, range and other sequences, sets | array; sets are sorted |
 | NaN, Infinity, integers beyond 64 bits | string, with a note |
 
 Anything else is refused: a `repr` would look like data and change from run to run.

@@ -129,7 +129,7 @@ def _scan(module: ModuleType) -> Iterator[Tool]:
     for name, value in vars(module).items():
         if name == "TOOLS":
             yield from _listed(value, f"{module.__name__}.TOOLS")
-        elif isinstance(value, Tool):
+        elif issubclass(type(value), Tool):  # isinstance would wake lazy proxies
             yield value
         elif is_declared(value):
             yield from_function(value)

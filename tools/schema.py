@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import referencing
-from jsonschema import Draft202012Validator, SchemaError
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 from referencing.exceptions import Unresolvable
@@ -27,8 +27,30 @@ def _is_integer(_checker: object, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _unique_items(
+    _validator: object, is_wanted: object, items: object, _schema: object
+) -> Iterator[ValidationError]:
+    """As the specification says, in linear time: jsonschema compares objects pair by pair."""
+    if is_wanted is True and isinstance(items, list):
+        texts = {strict_json.canonical(_merged_numbers(item)) for item in items}
+        if len(texts) != len(items):
+            yield ValidationError("has items that are equal")
+
+
+def _merged_numbers(value: strict_json.Json) -> strict_json.Json:
+    """The value with `1.0` written as `1`: to a JSON Schema they are one number."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_merged_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _merged_numbers(item) for key, item in value.items()}
+    return value
+
+
 _Strict: Final[type[Validator]] = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
+    validators={"uniqueItems": _unique_items},
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
 )
 

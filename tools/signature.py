@@ -97,10 +97,11 @@ def context_parameter(function: Callable[..., object]) -> str | None:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError):
         hints = {}  # a callable without readable annotations: its parameter names still count
-    for parameter in inspect.signature(function).parameters.values():
-        if is_context(parameter, hints.get(parameter.name)):
-            return parameter.name
-    return None
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return None  # written in C, without a signature: it cannot want a context
+    return next((item.name for item in parameters if is_context(item, hints.get(item.name))), None)
 
 
 def is_context(parameter: inspect.Parameter, hint: object) -> bool:

@@ -1,4 +1,5 @@
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,33 @@ def test_integers_stay_strict_behind_a_reference_and_a_named_dialect() -> None:
 def test_a_boolean_is_not_the_constant_one() -> None:
     schema = {"type": "object", "properties": {"n": {"const": 1}}}
     assert problems_of('{"n":true}', schema) == ("n: true must be 1",)
+
+
+@pytest.mark.parametrize(
+    ("items", "is_unique"),
+    [
+        ([1, 2], True),
+        ([1, True, "1", None], True),
+        ([1, 1.0], False),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], False),
+        ([[1], [1]], False),
+        ([{"a": 1}, {"a": 2}], True),
+    ],
+)
+def test_equal_items_are_found(items: list[object], is_unique: bool) -> None:
+    schema = {"type": "object", "properties": {"items": {"type": "array", "uniqueItems": True}}}
+    result = check_arguments(schema, json.dumps({"items": items}))
+    assert isinstance(result, dict) == is_unique
+    if isinstance(result, ArgumentProblems):
+        assert result.problems[0].endswith("must have no equal items: true")
+
+
+def test_thousands_of_objects_are_compared_in_a_moment() -> None:
+    schema = {"type": "object", "properties": {"items": {"type": "array", "uniqueItems": True}}}
+    text = json.dumps({"items": [{"n": number} for number in range(3300)]})
+    started = time.perf_counter()
+    assert isinstance(check_arguments(schema, text), dict)
+    assert time.perf_counter() - started < 2  # pair by pair it takes far longer
 
 
 def test_deep_recursive_arguments_are_judged_without_a_crash() -> None:

@@ -284,6 +284,10 @@ def test_a_tool_that_cannot_work_is_refused_when_it_is_built(
     assert fact in str(caught.value)
 
 
+def test_a_function_without_a_signature_can_be_a_tool() -> None:
+    assert build(function=dict).context_name is None
+
+
 def test_a_recursive_schema_is_fine_as_long_as_it_goes_down() -> None:
     schema = {"type": "object", "properties": {"inner": {"$ref": "#"}}}
     assert build(input_schema=schema).input_schema == schema

@@ -63,6 +63,22 @@ def test_a_module_gives_tool_objects_and_what_it_lists_under_tools(write: Write)
     assert {"greet", "alone", "one", "two"} <= set(registry.names())
 
 
+def test_a_lazy_object_in_a_module_is_left_asleep(write: Write) -> None:
+    source = (
+        GREET
+        + """
+class Lazy:
+    @property
+    def __class__(self):
+        raise RuntimeError("awake")
+    def __getattr__(self, name):
+        raise RuntimeError("awake")
+proxy = Lazy()
+"""
+    )
+    assert "greet" in load_registry([write("acme_lazy", source)])
+
+
 def test_a_function_met_twice_is_one_tool(write: Write) -> None:
     write("acme_twice", GREET)
     again = write("acme_again", "from acme_twice import greet\nTOOLS = [greet]\n")
