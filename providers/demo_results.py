@@ -90,7 +90,7 @@ def find_in(call: Done, done: list[Done], wanted: str) -> Match | None:
     return Match(name, first + number, _around(lines[number].strip(), wanted))
 
 
-def next_page(done: list[Done], candidates: list[Done]) -> JsonObject | None:
+def next_page(done: list[Done], candidates: list[Done]) -> "JsonObject | None":
     """Arguments of the `evidence_read` that reads on in the first result not read to its end."""
     for call in candidates:
         handle, offset = _raw_text(call, done)[1:]
