@@ -14,8 +14,8 @@ from umbel.settings_sources import FILE_ONLY, variable_of
 
 _CELERY: Final = ("-m", "celery", "-A", "umbel.server")
 _QUIET: Final = ("--without-gossip", "--without-mingle")
-_HIDDEN: Final = ("OPENAI_API_KEY",)
-"""Replaced by our own variable, so that there is one way in."""
+_REPLACED: Final = "OPENAI_API_KEY"
+"""Given on under our own name, so that there is one way in."""
 
 
 def process_specs(settings: Settings) -> list[ProcessSpec]:
@@ -43,11 +43,13 @@ def procfile() -> str:
 
 
 def worker_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of a worker: ours, with every given setting spelled out.
+    """The whole environment of a worker: ours, with these settings instead of ours.
 
-    Tables (`[agents]`, `[models]`) and defaults come from the same file in the same folder.
+    Tables (`[agents]`, `[models]`) come from the same file in the same folder.
     """
-    kept = {name: value for name, value in inherited.items() if name not in _HIDDEN}
+    fields = type(settings).model_fields
+    replaced = {_REPLACED, *(variable_of(name) for name in fields)}
+    kept = {name: value for name, value in inherited.items() if name not in replaced}
     spelled = {
         variable_of(name): _spelled(getattr(settings, name))
         for name in settings.model_fields_set

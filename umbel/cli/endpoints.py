@@ -1,0 +1,64 @@
+"""Which model answers: the configured one, one that runs on this machine, or the demo."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import SecretStr
+
+from providers.demo import MODEL as DEMO_MODEL
+from providers.demo import DemoServer
+from providers.detect import find_local_model
+from umbel.errors import Misconfigured
+from umbel.settings import Settings
+from umbel.settings_faults import without_password
+
+_OPENAI: Final = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenModel:
+    """An endpoint, the model to ask there, and how that came about."""
+
+    base_url: str
+    model: str
+    api_key: SecretStr | None
+    why: str
+
+
+@contextmanager
+def chosen_model(settings: Settings, wanted: str | None) -> Generator[ChosenModel]:
+    """The model for the block; `wanted` is the name from option, agent or settings.
+
+    Raises:
+        Misconfigured: an endpoint without a model name, or a name without an endpoint.
+    """
+    given = wanted != DEMO_MODEL and (settings.model_base_url or settings.api_key)
+    if given:
+        yield _configured(settings, wanted)
+        return
+    local = find_local_model() if wanted != DEMO_MODEL else None
+    if local is not None:
+        model, endpoint = wanted or local.model, local.endpoint
+        why = f"{model} of {endpoint.name}, found running at {endpoint.base_url}"
+        yield ChosenModel(endpoint.base_url, model, None, why)
+        return
+    if wanted not in (None, DEMO_MODEL):
+        raise Misconfigured(
+            f"The model {wanted!r} has no endpoint: set OPENAI_API_KEY or UMBEL_MODEL_BASE_URL, or "
+            "start a model server on this machine. No model server was found on 127.0.0.1."
+        )
+    with DemoServer() as demo:
+        why = "demo, a script and no AI; set OPENAI_API_KEY or UMBEL_MODEL_BASE_URL for a model"
+        yield ChosenModel(demo.base_url, DEMO_MODEL, None, why)
+
+
+def _configured(settings: Settings, wanted: str | None) -> ChosenModel:
+    base_url = settings.model_base_url or _OPENAI
+    if wanted is None:
+        raise Misconfigured(
+            f"No model is named for {without_password(base_url)}; set UMBEL_MODEL or give --model."
+        )
+    why = f"{wanted} at {without_password(base_url)}"
+    return ChosenModel(base_url, wanted, settings.api_key, why)

@@ -1,0 +1,49 @@
+"""Help that teaches: what stands above and below the lists of options.
+
+A line with a lone backspace character tells the help formatter to leave the paragraph as it is.
+"""
+
+from typing import Final
+
+UMBEL: Final = """Durable LLM-agent runs on Celery, PostgreSQL and Redis.
+
+\b
+Try it, with nothing configured:
+  umbel run "Which file explains what happens when a worker dies?"
+
+\b
+With a model of your own:
+  export OPENAI_API_KEY=...  UMBEL_MODEL=gpt-5-mini
+  umbel run "Compare README.md with docs and list what is outdated"
+
+\b
+On servers of your own:
+  export UMBEL_DATABASE_URL=postgresql://user:password@host/umbel
+  export UMBEL_REDIS_URL=redis://host:6379/0
+  umbel db migrate
+  umbel runs list
+"""
+EXIT_CODES: Final = """\b
+Exit codes: 0 done (for `run`: completed), 1 not completed, 2 wrong usage or
+settings, 3 a part does not answer, 130 Ctrl-C. Settings: docs/configuration.md.
+"""
+RUN: Final = """\b
+Examples:
+  umbel run "Which file explains what happens when a worker dies?" --workspace docs
+  umbel run "Fix the typos in README.md" --agent editor --keep
+  git diff | umbel run - --json | jq -r 'select(.type=="run.settled").answer'
+"""
+RUNS_LIST: Final = """\b
+Examples:
+  umbel runs list --status running --status waiting
+  umbel runs list --json | jq -r .run_id
+"""
+RUNS_GET: Final = """\b
+Examples:
+  umbel runs get run_01k9
+  umbel runs get run_01k9 --data ~/.local/state/umbel/20260101-120000
+"""
+DB_MIGRATE: Final = """\b
+Example:
+  UMBEL_DATABASE_URL=postgresql://umbel@localhost/umbel umbel db migrate
+"""

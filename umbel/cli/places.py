@@ -1,0 +1,165 @@
+"""Where a command works: servers of its own in a directory, or the ones the settings name."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import redis
+
+from locks.ownership import connect
+from models.migration import check, migrate
+from umbel.embedded import embedded_servers
+from umbel.errors import Misconfigured, Unavailable
+from umbel.settings import Settings
+from umbel.settings_faults import without_password
+
+Tell = Callable[[str], None]
+_OWNED_BY_EMBEDDED: Final = "owner.lock"
+_LOG: Final = "workers.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Running servers."""
+
+    database_url: str
+    redis_url: str
+    kept: Path | None
+    """The directory of embedded servers that outlives the command."""
+    is_embedded: bool
+    """At least one server ends with the command."""
+    log: Path
+    """Where worker processes write."""
+
+
+@contextmanager
+def running_servers(settings: Settings, *, keep: bool, tell: Tell) -> Generator[Place]:
+    """PostgreSQL and Redis for the block: each is the one the settings name, or an embedded one.
+
+    Raises:
+        Misconfigured: the embedded servers are not installed or cannot run here.
+        Unavailable: a server did not start, or Redis does not answer.
+    """
+    wanted = [
+        name
+        for name, url in (("PostgreSQL", settings.database_url), ("Valkey", settings.redis_url))
+        if url is None
+    ]
+    with ExitStack() as stack:
+        if not wanted:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="umbel-log-")))
+            yield _given(settings, folder, tell)
+            return
+        directory = _kept_directory() if keep else None
+        where = f"in {directory}" if directory else "in a temporary directory"
+        tell(f"starting {' and '.join(wanted)} {where}")
+        servers = stack.enter_context(
+            embedded_servers(
+                directory, database=settings.database_url is None, redis=settings.redis_url is None
+            )
+        )
+        if settings.redis_url is not None:
+            _ping(settings.redis_url)
+        yield Place(
+            database_url=settings.database_url or servers.database_url,
+            redis_url=settings.redis_url or servers.redis_url,
+            kept=directory,
+            is_embedded=True,
+            log=servers.directory / _LOG,
+        )
+
+
+@contextmanager
+def database_for_reading(settings: Settings, data: Path | None) -> Generator[str]:
+    """The URL of a current database: of a kept directory, else the one the settings name.
+
+    Raises:
+        Misconfigured: there is none, or its tables are not this version's.
+        Unavailable: it does not answer.
+    """
+    with ExitStack() as stack:
+        if data is not None:
+            if not (data / _OWNED_BY_EMBEDDED).is_file():
+                raise Misconfigured(
+                    f"{str(data)!r} holds no data of Umbel; give the directory that "
+                    "`umbel run --keep` named."
+                )
+            url = stack.enter_context(embedded_servers(data, redis=False)).database_url
+        else:
+            url = required_database(settings)
+        refuse_outdated(url)
+        yield url
+
+
+def required_database(settings: Settings) -> str:
+    """The URL the settings name.
+
+    Raises:
+        Misconfigured: they name none.
+    """
+    if settings.database_url is None:
+        raise Misconfigured(
+            "UMBEL_DATABASE_URL is not set; set it to postgresql://user:password@host/database, "
+            "or name kept data with --data DIR where a command takes it."
+        )
+    return settings.database_url
+
+
+def prepare_database(place: Place, settings: Settings) -> str:
+    """Make the tables in an embedded database, only check a given one; says which.
+
+    Raises:
+        Misconfigured: a given database does not have this version's tables.
+        Unavailable: it does not answer.
+    """
+    if settings.database_url is None:
+        applied = migrate(place.database_url)
+        return "tables made" if applied else "tables are up to date"
+    refuse_outdated(place.database_url)
+    return f"{without_password(place.database_url)} is up to date"
+
+
+def refuse_outdated(url: str) -> None:
+    """Raise Misconfigured unless every migration is applied."""
+    result = check(url, compare=False)
+    if not result.is_current:
+        state = "has no tables of Umbel" if result.current is None else f"is at {result.current}"
+        raise Misconfigured(
+            f"The database {state}; this version needs revision {result.head}. "
+            "Run `umbel db migrate`."
+        )
+
+
+def _given(settings: Settings, folder: Path, tell: Tell) -> Place:
+    database_url, redis_url = settings.database_url or "", settings.redis_url or ""
+    tell(f"PostgreSQL at {without_password(database_url)}")
+    tell(f"Redis at {without_password(redis_url)}")
+    _ping(redis_url)
+    return Place(database_url, redis_url, kept=None, is_embedded=False, log=folder / _LOG)
+
+
+def _ping(redis_url: str) -> None:
+    client = connect(redis_url, role="cli", max_connections=2)
+    try:
+        client.ping()
+    except redis.RedisError as error:
+        raise Unavailable(
+            f"Redis at {without_password(redis_url)} does not answer: {error}. Start it, or unset "
+            "UMBEL_REDIS_URL to use the embedded Valkey."
+        ) from error
+    finally:
+        client.close()
+
+
+def _kept_directory() -> Path:
+    """A new directory that the server account can reach: as root not below root's own home."""
+    if os.geteuid() == 0:
+        base = Path("/var/lib/umbel")
+    else:
+        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "umbel"
+    return base / time.strftime("%Y%m%d-%H%M%S")

@@ -1,0 +1,225 @@
+"""`umbel run`: one request, carried through the real system by real worker processes."""
+
+import os
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from locks.live import LiveReader
+from locks.ownership import connect
+from models.database import Database
+from models.runs import Accepted, find_run
+from models.showing import attempts_of
+from tasks.acceptance import AgentSpec, NewRequest, accept
+from tools.registry import load_registry
+from umbel.cli import exits
+from umbel.cli.endpoints import ChosenModel, chosen_model
+from umbel.cli.following import Follower
+from umbel.cli.moments import Moment, Progress, RunAccepted, RunSettled, Topic
+from umbel.cli.places import Place, prepare_database, running_servers
+from umbel.cli.spending import spending_of
+from umbel.cli.worker_commands import process_specs, worker_environment
+from umbel.cli.worker_health import WorkerHealth
+from umbel.contracts import Principal, RunId
+from umbel.errors import InvariantBroken, Misconfigured
+from umbel.server_processes import ServerProcesses
+from umbel.settings import Settings
+
+_STOP_SECONDS: Final = 10.0
+
+
+class Screen(Protocol):
+    """Where moments are shown."""
+
+    def show(self, moment: Moment) -> None:
+        """Show one moment at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line says."""
+
+    request: str
+    agent: str
+    model: str | None
+    workspace: Path
+    keep: bool
+
+
+class RunCommand:
+    """One `umbel run`; `carry_out` does it all and leaves nothing running."""
+
+    def __init__(self, settings: Settings, options: RunOptions, screen: Screen) -> None:
+        self._settings = settings
+        self._options = options
+        self._screen = screen
+        self._began = time.monotonic()
+        self.accepted: Accepted | None = None
+        """Set once the request is written down."""
+        self.place: Place | None = None
+        """Set once the servers run."""
+
+    def carry_out(self) -> int:
+        """Carry the request through and return the exit code.
+
+        Raises:
+            UmbelError: something on the way cannot work or does not answer.
+        """
+        workspace = self._workspace()
+        agent = self._settings.agent(self._options.agent)
+        with ExitStack() as stack:
+            place = stack.enter_context(
+                running_servers(
+                    self._settings, keep=self._options.keep, tell=lambda x: self._tell("servers", x)
+                )
+            )
+            self.place = place
+            self._tell("database", prepare_database(place, self._settings))
+            wanted = self._options.model or agent.model or self._settings.model
+            model = stack.enter_context(chosen_model(self._settings, wanted))
+            self._tell("model", model.why)
+            settings = _settings_of_workers(self._settings, place, model)
+            database = Database(place.database_url, role="cli", pool_size=2)
+            stack.callback(database.close)
+            accepted = self._accept(database, settings, workspace, model)
+            health = self._start_workers(stack, settings, place)
+            ring(settings, accepted.run_id)
+            self._follow(database, settings, accepted.run_id, health)
+            return self._report(database, settings, accepted.run_id)
+
+    def _tell(self, topic: Topic, text: str) -> None:
+        self._screen.show(Progress(topic=topic, text=text))
+
+    def _workspace(self) -> Path:
+        folder = self._options.workspace.expanduser().resolve()
+        if not folder.is_dir():
+            raise Misconfigured(
+                f"The workspace {str(self._options.workspace)!r} is not a folder; name one with "
+                "--workspace DIR."
+            )
+        self._tell("workspace", f"{folder} (full access inside it, none outside)")
+        return folder
+
+    def _accept(
+        self, database: Database, settings: Settings, workspace: Path, model: ChosenModel
+    ) -> Accepted:
+        configured = settings.agent(self._options.agent)
+        agent = AgentSpec(
+            name=self._options.agent,
+            profile=configured.profile,
+            model=model.model,
+            instructions=configured.instructions,
+            tools=configured.tools,
+            # The person at the terminal is the owner and has named the folder.
+            policy={**configured.policy, "permission_mode": "full_access"},
+        )
+        request = NewRequest(
+            principal=Principal(tenant=settings.tenant, user=settings.user),
+            input=self._options.request,
+            model=model.model,
+            workspace=str(workspace),
+        )
+        accepted = accept(database, load_registry(settings.tools), agent, request)
+        self.accepted = accepted
+        self._screen.show(
+            RunAccepted(
+                run_id=accepted.run_id,
+                thread_id=accepted.thread_id,
+                agent=agent.name,
+                model=model.model,
+                input=request.input,
+                workspace=request.workspace,
+            )
+        )
+        return accepted
+
+    def _start_workers(self, stack: ExitStack, settings: Settings, place: Place) -> WorkerHealth:
+        health = WorkerHealth()
+        processes = stack.enter_context(
+            ServerProcesses(
+                log_path=place.log,
+                on_line=health.take_line,
+                on_end=health.note_end,
+                grace_seconds=_STOP_SECONDS,
+            )
+        )
+        specs = process_specs(settings)
+        for spec in specs:
+            processes.start(spec)
+        self._tell("workers", f"starting {', '.join(spec.name for spec in specs)}")
+        return health
+
+    def _follow(
+        self, database: Database, settings: Settings, run_id: RunId, health: WorkerHealth
+    ) -> None:
+        client = connect(settings.redis_url or "", role="cli", max_connections=2)
+        live = LiveReader(client, prefix=settings.redis_prefix, run_id=run_id)
+        with client:
+            for moment in Follower(database, live, run_id, check=health.check).moments():
+                for remark in health.remarks():
+                    self._tell("note", remark)
+                self._screen.show(moment)
+
+    def _report(self, database: Database, settings: Settings, run_id: RunId) -> int:
+        with database.begin() as connection:
+            run = find_run(connection, run_id)
+            attempts = attempts_of(connection, run_id)
+        if run is None:
+            raise InvariantBroken(f"The run {run_id!r} is gone.")
+        settled = RunSettled(
+            run_id=run_id,
+            model=run.model,
+            status=run.status,
+            reason=run.reason,
+            detail=run.detail,
+            answer=run.answer,
+            steps=run.step,
+            calls=run.calls_used,
+            spending=spending_of(attempts, settings.model_settings(run.model)),
+            seconds=time.monotonic() - self._began,
+            look=self.how_to_look(),
+        )
+        self._screen.show(settled)
+        return exits.COMPLETED if run.status == "completed" else exits.NOT_COMPLETED
+
+    def how_to_look(self) -> str:
+        """Where the run can be seen from now on, in words."""
+        if self.accepted is None or self.place is None:
+            return "nothing was accepted"
+        if self.place.kept is not None:
+            return f"umbel runs get {self.accepted.run_id} --data {self.place.kept}"
+        if self._settings.database_url is not None:
+            return f"umbel runs get {self.accepted.run_id}"
+        return "nothing is kept; with --keep you could look at it later"
+
+
+def ring(settings: Settings, run_id: RunId) -> None:
+    """Announce the run's first step to the workers; a lost announcement only costs seconds."""
+    # The application reads the environment when it is imported, as it does in a worker: so the
+    # environment has to be the workers', and the import has to wait until here.
+    os.environ.update(worker_environment(settings, os.environ))
+    from tasks.app import app
+    from tasks.ringing import Ringer
+
+    Ringer(app).ring_step(run_id, 1)
+
+
+def request_text(given: str) -> str:
+    """The request: as given, or from standard input for `-`."""
+    return sys.stdin.read() if given == "-" else given
+
+
+def _settings_of_workers(settings: Settings, place: Place, model: ChosenModel) -> Settings:
+    return settings.model_copy(
+        update={
+            "database_url": place.database_url,
+            "redis_url": place.redis_url,
+            "model_base_url": model.base_url,
+            "model": model.model,
+            "api_key": model.api_key,
+        }
+    )

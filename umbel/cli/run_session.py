@@ -1,0 +1,55 @@
+"""What a person sees of `umbel run`, from the first line to the last word."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from umbel.cli.ending import exit_code_of, say
+from umbel.cli.json_screen import JsonScreen
+from umbel.cli.moments import Progress, Stopped
+from umbel.cli.text_screen import TextScreen
+from umbel.errors import UmbelError
+from umbel.settings import load_settings
+
+_REQUEST_CHARS: Final = 200
+
+
+def run_session(
+    request: str,
+    *,
+    agent: str,
+    model: str | None,
+    workspace: Path,
+    is_json: bool,
+    keep: bool,
+) -> int:
+    """Carry one request through and return the exit code; every error is said here."""
+    settings = load_settings()
+    text = sys.stdin.read() if request == "-" else request
+    screen = JsonScreen(sys.stdout) if is_json else TextScreen(sys.stdout, began=time.monotonic())
+    command = None
+    try:
+        screen.show(Progress(topic="request", text=text[:_REQUEST_CHARS]))
+        # Heavy, a second on a small machine: the first line must not wait for it.
+        from umbel.cli.run_command import RunCommand, RunOptions
+
+        command = RunCommand(
+            settings,
+            RunOptions(request=text, agent=agent, model=model, workspace=workspace, keep=keep),
+            screen,
+        )
+        return command.carry_out()
+    except (UmbelError, KeyboardInterrupt) as error:
+        accepted = command.accepted if command is not None else None
+        message = str(error) or "interrupted"
+        if accepted is not None and command is not None:
+            message += f"\nThe run {accepted.run_id} is not finished; {command.how_to_look()}."
+        code = exit_code_of(error)
+        if is_json:
+            screen.show(Stopped(message=message, exit_code=code))
+        screen.close()
+        say(message)
+        return code
+    finally:
+        screen.close()
