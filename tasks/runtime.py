@@ -20,6 +20,7 @@ from providers.contract import Endpoint, ModelProvider, StreamLimits
 from tasks.ringing import Ringer
 from tools.preflight import PreflightHook
 from tools.registry import ToolRegistry, load_registry
+from tools.typed_check import TypedArgumentsCheck
 from umbel.contracts import RunId, WorkerId
 from umbel.errors import Misconfigured
 from umbel.settings import Settings
@@ -97,6 +98,7 @@ def build_runtime(
     """
     database_url, redis_url = required_urls(settings)
     database = Database(database_url, role=role, pool_size=settings.pool_size)
+    registry = load_registry(settings.tools)
     client = connect(redis_url, role=role, max_connections=settings.step_concurrency + 50)
     return Runtime(
         worker=worker,
@@ -107,7 +109,8 @@ def build_runtime(
         ),
         redis=client,
         redis_prefix=settings.redis_prefix,
-        registry=load_registry(settings.tools),
+        registry=registry,
+        hooks=(TypedArgumentsCheck(registry),),
         provider=ChatProvider(model_endpoint(settings)),
         limits=StreamLimits(
             silence_seconds=settings.stream_silence_seconds,

@@ -47,7 +47,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     if call is None or call.state != "ready":
         return "nothing to do"
     spec = runtime.specs.get(call.run_id)
-    tool = _find_tool(runtime, call)
+    tool = _find_tool(runtime, call, spec)
     if isinstance(tool, Refused):
         settled = give_up(runtime.database, call, tool)
         _ring(runtime, call, settled)
@@ -63,19 +63,19 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
 
 
-def _find_tool(runtime: Runtime, call: CallRow) -> Tool | Refused:
-    """The tool in the version the run was accepted with, or the result that says it is missing."""
+def _find_tool(runtime: Runtime, call: CallRow, spec: RunSpec) -> Tool | Refused:
+    """The tool as the run was accepted with it, or the result that says it is missing here."""
     try:
         tool = runtime.registry.get(call.tool)
     except Misconfigured:
         tool = None
-    if tool is not None and tool.version == call.tool_version:
+    if tool is not None and tool.frozen() == spec.tool(call.tool):
         return tool
     return Refused(
         error_text(
             "tool_unavailable",
-            f"{call.tool} version {call.tool_version} is not installed on this worker. "
-            "Nothing was done.",
+            f"{call.tool} version {call.tool_version}, as this run was offered it, is not "
+            "installed on this worker. Nothing was done.",
         )
     )
 

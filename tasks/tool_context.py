@@ -8,7 +8,7 @@ from models.calls import Started, extend_deadline
 from models.database import Database
 from models.evidence import ThreadEvidence
 from tools.workspace import DirectoryWorkspace
-from umbel.errors import Unavailable
+from umbel.errors import Misconfigured, Unavailable
 from umbel.tool import EvidenceReader, ToolFailed, Workspace
 
 _PROGRESS_SECONDS: Final = 1.0
@@ -18,10 +18,11 @@ _PROGRESS_SECONDS: Final = 1.0
 class RunToolContext:
     """Implements `umbel.tool.ToolContext` for one attempt of one call."""
 
-    def __init__(self, database: Database, started: Started, workspace: str | None) -> None:
+    def __init__(self, database: Database, started: Started, root: str | None) -> None:
         self._database = database
         self._started = started
-        self._workspace = workspace
+        self._root = root
+        self._workspace: Workspace | None = None
         self._last_progress = time.monotonic()
 
     @property
@@ -41,10 +42,19 @@ class RunToolContext:
 
     @property
     def workspace(self) -> Workspace:
-        """The run's folder."""
+        """The run's folder; one object for the whole call, so that a replaced root is noticed."""
         if self._workspace is None:
+            self._workspace = self._open_workspace()
+        return self._workspace
+
+    def _open_workspace(self) -> Workspace:
+        if self._root is None:
             raise ToolFailed("This run has no workspace; start it with one to use file tools.")
-        return DirectoryWorkspace(Path(self._workspace))
+        try:
+            return DirectoryWorkspace(Path(self._root))
+        except Misconfigured as error:
+            # Nothing has been touched, which a tool that changes things must be able to say.
+            raise ToolFailed(str(error)) from error
 
     @property
     def evidence(self) -> EvidenceReader:
