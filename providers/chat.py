@@ -17,6 +17,7 @@ from providers.profiles import PROCESS_REFUSALS, EndpointProfile, Refusals, prof
 from providers.render import render_body
 from providers.watchdog import InactivityClocks, Watchdog
 from providers.wire_socket import abortable_by
+from umbel.errors import Misconfigured
 
 _TRANSPORT: Final = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ssl.SSLError, OSError)
 _CERTIFICATE_HELP: Final = (
@@ -26,7 +27,11 @@ _CERTIFICATE_HELP: Final = (
 
 
 class ChatProvider:
-    """`ModelProvider` for everybody who speaks Chat Completions."""
+    """`ModelProvider` for everybody who speaks Chat Completions.
+
+    Raises:
+        Misconfigured: the base URL is none that a request could be sent to.
+    """
 
     def __init__(
         self,
@@ -35,6 +40,7 @@ class ChatProvider:
         profile: EndpointProfile | None = None,
         refusals: Refusals = PROCESS_REFUSALS,
     ) -> None:
+        _check_address(endpoint.base_url)
         self._endpoint = endpoint
         self._profile = profile or profile_for(endpoint.base_url)
         self._refusals = refusals
@@ -77,6 +83,20 @@ class ChatProvider:
         message = f"{failure.message} ({field!r} will not be sent to this endpoint again.)"
         lesson = failure.model_copy(update={"is_retryable": True, "message": message})
         return turn.model_copy(update={"failure": lesson})
+
+
+def _check_address(base_url: str) -> None:
+    try:
+        address = urlsplit(base_url)
+        is_usable = address.scheme in ("http", "https") and bool(address.hostname)
+        is_usable = is_usable and address.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise Misconfigured(
+            f"The model's base URL {base_url[:200]!r} is no http or https address; "
+            "set one such as http://localhost:11434/v1."
+        )
 
 
 @dataclass(slots=True)
@@ -169,5 +189,4 @@ def _transport_failure(error: Exception, *, has_begun: bool) -> Failure:
     if "CERTIFICATE_VERIFY_FAILED" in message:
         message = f"{_CERTIFICATE_HELP} {message}"
         return Failure(error_class="unreachable", is_retryable=False, message=message)
-    is_retryable = not isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol)
-    return Failure(error_class="unreachable", is_retryable=is_retryable, message=message)
+    return Failure(error_class="unreachable", is_retryable=True, message=message)
