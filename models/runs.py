@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import Connection, RowMapping, insert, or_, select, text
+from sqlalchemy import Connection, RowMapping, func, insert, or_, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from models.tables import entries, events, run_specs, runs, threads, workers
@@ -57,6 +57,8 @@ def accept_run(
             tenant or owner.
     """
     check_input(request.input)
+    # The same request sent twice at once must find itself: there is no row to lock yet.
+    connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(run_id, 0))))
     known = connection.execute(
         select(runs.c.thread_id, runs.c.status, runs.c.tenant, runs.c.owner).where(
             runs.c.id == run_id
@@ -222,9 +224,11 @@ def list_runs(
 
 def find_run(connection: Connection, run_id: str) -> RunRow | None:
     """The run of an id, or of a beginning of one that fits a single run."""
-    query = _RUN_QUERY.where(
-        or_(runs.c.id == run_id, runs.c.id.startswith(run_id, autoescape=True))
-    ).limit(2)
+    query = (
+        _RUN_QUERY.where(or_(runs.c.id == run_id, runs.c.id.startswith(run_id, autoescape=True)))
+        .order_by(runs.c.id)  # the id itself comes before those that it begins
+        .limit(2)
+    )
     rows = connection.execute(query).mappings().all()
     exact = [row for row in rows if row["id"] == run_id]
     if exact:
