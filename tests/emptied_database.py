@@ -9,11 +9,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from models.database import Database
+from models.database import Database, Statement
 from models.tables import metadata
 from tests.services import Services
 
-_EMPTY = [(f"DELETE FROM {table.name}", {}) for table in reversed(metadata.sorted_tables)]
+_EMPTY: list[Statement] = [
+    (f"DELETE FROM {table.name}", {}) for table in reversed(metadata.sorted_tables)
+]
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from models.runs import Accepted
 from models.steps import Applied, Claim, Exchange, PreparedCall, claim_step, commit_dispatch
 from models.workers import register
 from tests.factories import RunWish, a_run
+from tests.worker_processes import wait_until
 from umbel.contracts import CallId, RunId, WorkerId
 
 ME: Final = WorkerId("wrk_me")
@@ -28,6 +29,10 @@ READ: Final = PreparedCall(
     stall_seconds=30.0,
 )
 CHANGE: Final = replace(READ, tool="write", effect="mutation")
+DEAD_AFTER: Final = 1.5
+"""Seconds of silence that make a worker dead in these tests."""
+_PAST_GRACE: Final = "SELECT 1 WHERE pg_postmaster_start_time() < now() - interval '6.7 seconds'"
+
 REFUSED: Final = replace(READ, state="refused", args_text=None, body='{"error":{"code":"no"}}')
 
 
@@ -66,12 +71,13 @@ def beat(database: Database, worker: WorkerId = ME, node: str = "step@here") -> 
 
 
 def fall_silent(database: Database, worker: WorkerId = ME) -> None:
-    """Let the last beat of `worker` be long ago."""
+    """Let the last beat of `worker` be long ago, and PostgreSQL be up long enough to know it."""
     change(
         database,
         "UPDATE workers SET beat_at = now() - interval '1 minute' WHERE id = %(id)s",
         id=worker,
     )
+    wait_until(lambda: bool(query(database, _PAST_GRACE)), 10, "PostgreSQL is up long enough")
 
 
 def claimed(
