@@ -1,5 +1,7 @@
 """The server packages bind to Umbel's own files, wherever the process was started."""
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,17 @@ from tests.wheel.conftest import (
     make_environment,
     pip_install,
 )
+from umbel.embedded import embedded_servers
+from umbel.server_processes import ProcessSpec, ServerProcesses
 
+_WORKER = """
+import os, sys
+os.chdir(sys.argv[1])
+from celery.__main__ import main
+pool = ["--pool", "prefork", "--concurrency", "1", "--queues", "umbel.control"]
+sys.argv = ["celery", "-A", "umbel.server", "worker", *pool, "--loglevel", "INFO"]
+main()
+"""
 BIND = "from umbel.server_path import bind_server_packages, server_root; bind_server_packages()\n"
 
 
@@ -41,20 +53,33 @@ def test_a_folder_that_celery_puts_first_again_shadows_nothing(
     assert with_server.says(program, service_folder) == "0 1"
 
 
-def test_celery_finds_the_app_in_a_folder_with_such_modules(
+def test_a_worker_starts_in_a_folder_with_such_modules(
     with_server: Environment, service_folder: Path
 ) -> None:
-    program = (
-        "import sys\n"
-        "from celery.bin.celery import celery\n"
-        "celery(['-A', 'umbel.server', 'report'], standalone_mode=False)\n"
-        "from umbel.server import app\n"
-        "app.loader.import_default_modules()\n"
-        "import models\n"
-        "print('models from', models.__file__)"
-    )
-    last = with_server.says(program, service_folder).splitlines()[-1]
-    assert last.endswith("umbel/server-packages/models/__init__.py")
+    with embedded_servers() as servers:
+        addresses = {
+            "UMBEL_DATABASE_URL": servers.database_url,
+            "UMBEL_REDIS_URL": servers.redis_url,
+        }
+        program = BIND + f"from models.migration import migrate; migrate({servers.database_url!r})"
+        with_server.says(program, service_folder)
+        spec = ProcessSpec(
+            "worker",
+            (str(with_server.python), "-c", _WORKER, str(service_folder)),
+            {**os.environ, **addresses},
+        )
+        lines: list[str] = []
+        news = threading.Event()
+
+        def hear(_: str, line: str) -> None:
+            lines.append(line)
+            if line.rstrip().endswith(" ready."):
+                news.set()
+
+        with ServerProcesses(on_line=hear, on_end=lambda _: news.set()) as processes:
+            processes.start(spec)
+            assert news.wait(60), lines
+            assert processes.dead() == [], lines
 
 
 def test_a_spawned_child_binds_like_its_parent(

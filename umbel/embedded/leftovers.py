@@ -21,7 +21,7 @@ def mark_throw_away(folder: Path) -> None:
 
 def remove_leftovers(base: Path, account: Account | None) -> None:
     """Remove what killed processes of ours left in a temporary folder; skips what is in use."""
-    ours = {os.geteuid()} | ({account.uid} if account is not None else set())
+    ours = {os.geteuid(), account.uid if account is not None else os.geteuid()}
     for folder in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(FileNotFoundError):  # its owner, or another start, was faster
             if folder.lstat().st_uid in ours and _is_marked(folder):
