@@ -105,9 +105,10 @@ def _make_client(endpoint: Endpoint) -> "openai.OpenAI":
     options: dict[str, Any] = {
         "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=0),
         "event_hooks": {"request": [trace_request]},
-        # a proxy of the environment must not be asked for this machine
-        "trust_env": urlsplit(endpoint.base_url).hostname not in _LOOPBACK,
     }
+    if urlsplit(endpoint.base_url).hostname in _LOOPBACK:
+        # a proxy of the environment must not be asked for this machine
+        options["mounts"] = {"http://": None, "https://": None, "all://": None}
     return openai.OpenAI(
         api_key=endpoint.api_key or _NO_KEY,
         base_url=endpoint.base_url,

@@ -27,8 +27,7 @@ class DemoServer:
 
     def __init__(self, *, gap_seconds: float = 0.0) -> None:
         handler = type("_Handler", (_DemoHandler,), {"gap_seconds": gap_seconds})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
+        self._server = _QuietServer(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), name="umbel-demo-model", daemon=True
         )
@@ -51,6 +50,16 @@ class DemoServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _QuietServer(ThreadingHTTPServer):
+    """A client that closes its connection is no event; `umbel run` shows its terminal to people."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _DemoHandler(BaseHTTPRequestHandler):

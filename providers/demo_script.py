@@ -25,6 +25,7 @@ _MAX_READS: Final = 3
 _MAX_PAGES: Final = 200
 _MAX_PAGES_WITH_MATCH: Final = 25
 _MAX_CALLS: Final = 250
+_QUERY_CHARS: Final = 200
 _QUOTED: Final = re.compile(r"\"([^\"]+)\"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
 _IMPERATIVE: Final = r"(?:^|[.,;:!\n]\s*|\b(?:and|then|please|you)\s+)"
 _FILE: Final = (
@@ -101,7 +102,7 @@ def _wish_of(request: str, offered: Set[str]) -> _Wish:
     words: list[str] = _WORD.findall(request.replace(target or "\0", " "))
     telling = [word for word in words if word.lower() not in _COMMON] or words
     wanted = quotes[0] if quotes else max(telling, key=len, default="")
-    return _Wish(wanted, target, None)
+    return _Wish(wanted.strip().split("\n")[0][:_QUERY_CHARS], target, None)
 
 
 def _begin(request: str, wish: _Wish, offered: Set[str]) -> DemoReply:

@@ -15,7 +15,8 @@ import httpx2
 
 from providers.contract import StreamHandle
 
-_OPENED: Final = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
+_CONNECTED: Final = ("connect_tcp.complete", "connect_unix_socket.complete")
+_TLS_OVER: Final = ("start_tls.complete", "start_tls.failed")
 _CURRENT: ContextVar[StreamHandle | None] = ContextVar("umbel_stream_handle", default=None)
 
 
@@ -36,10 +37,23 @@ def trace_request(request: httpx2.Request) -> None:
     if handle is None:
         return
 
+    is_tls = request.url.scheme == "https"
+    twins: list[socket.socket] = []
+
     def trace(event: str, facts: Mapping[str, Any]) -> None:
-        if event.endswith(_OPENED):
-            opened = facts["return_value"].get_extra_info("socket")
+        if event.endswith(_CONNECTED):
+            opened: socket.socket = facts["return_value"].get_extra_info("socket")
+            if is_tls:
+                # the handshake takes the descriptor away from this object; its twin stays usable
+                opened = opened.dup()
+                twins.append(opened)
             handle.attach(lambda: _shut_down(opened))
+        elif event.endswith(_TLS_OVER):
+            if event.endswith("complete"):
+                secured = facts["return_value"].get_extra_info("socket")
+                handle.attach(lambda: _shut_down(secured))
+            while twins:
+                twins.pop().close()
 
     request.extensions["trace"] = trace
 

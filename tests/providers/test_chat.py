@@ -8,7 +8,7 @@ import pytest
 
 from loop.response import Failure, ModelTurn
 from providers.chat import ChatProvider
-from providers.contract import AbortReason, StreamControl, StreamHandle, StreamLimits
+from providers.contract import AbortReason, Endpoint, StreamControl, StreamHandle, StreamLimits
 from tests.providers.endpoint import HEAD, REQUEST, Visit, control, provider_at, serving
 from tests.providers.wire import DONE, call, calls, chunk, end, event, text
 from umbel.errors import Misconfigured
@@ -311,3 +311,20 @@ def test_many_streams_share_one_client() -> None:
         for reader in readers:
             reader.join(20)
     assert [turn.text for turn in turns] == ["ok"] * 12
+
+
+def test_proxy_of_the_environment_is_not_asked_for_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with serving(says(text("ok"), end())) as server:
+        assert ask(server.base_url).text == "ok"
+
+
+def test_endpoint_shows_its_key_nowhere() -> None:
+    endpoint = Endpoint(base_url="https://user:pw@host/v1", api_key="sk-secret-1", name="mine")
+    assert "sk-secret-1" not in repr(endpoint)
+    assert ChatProvider(endpoint).endpoint_name == "chat:mine@host"
