@@ -1,9 +1,9 @@
-"""`--json`: one object a line on stdout, nothing else."""
+"""`umbel run --json`: one object a line on stdout, nothing else."""
 
-import json
 from dataclasses import asdict
 from typing import IO
 
+from umbel.cli.json_lines import write_json
 from umbel.cli.moments import Moment
 
 
@@ -15,10 +15,7 @@ class JsonScreen:
 
     def show(self, moment: Moment) -> None:
         """Write one line."""
-        line = json.dumps({"type": moment.type, **asdict(moment)}, ensure_ascii=False)
-        # A lone surrogate cannot be written as UTF-8; as a JSON escape it can.
-        self._out.write(line.encode("utf-8", "backslashreplace").decode() + "\n")
-        self._out.flush()
+        write_json(self._out, {"type": moment.type, **asdict(moment)})
 
     def close(self) -> None:
         """Nothing is left to write."""

@@ -31,8 +31,8 @@ class Place:
     redis_url: str
     kept: Path | None
     """The directory of embedded servers that outlives the command."""
-    is_embedded: bool
-    """At least one server ends with the command."""
+    is_alone: bool
+    """Nobody else can have work in this database or for these workers."""
     log: Path
     """Where worker processes write."""
 
@@ -69,7 +69,7 @@ def running_servers(settings: Settings, *, keep: bool, tell: Tell) -> Generator[
             database_url=settings.database_url or servers.database_url,
             redis_url=settings.redis_url or servers.redis_url,
             kept=directory,
-            is_embedded=True,
+            is_alone=settings.database_url is None,
             log=servers.directory / _LOG,
         )
 
@@ -140,7 +140,7 @@ def _given(settings: Settings, folder: Path, tell: Tell) -> Place:
     tell(f"PostgreSQL at {without_password(database_url)}")
     tell(f"Redis at {without_password(redis_url)}")
     _ping(redis_url)
-    return Place(database_url, redis_url, kept=None, is_embedded=False, log=folder / _LOG)
+    return Place(database_url, redis_url, kept=None, is_alone=False, log=folder / _LOG)
 
 
 def _ping(redis_url: str) -> None:

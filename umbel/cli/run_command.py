@@ -1,7 +1,6 @@
 """`umbel run`: one request, carried through the real system by real worker processes."""
 
 import os
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,7 +27,9 @@ from umbel.errors import InvariantBroken, Misconfigured
 from umbel.server_processes import ServerProcesses
 from umbel.settings import Settings
 
-_STOP_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 20.0
+_STOP_ALONE_SECONDS: Final = 5.0
+"""On servers of our own the workers carry nothing but this run, which stands still by then."""
 
 
 class Screen(Protocol):
@@ -144,7 +145,7 @@ class RunCommand:
                 log_path=place.log,
                 on_line=health.take_line,
                 on_end=health.note_end,
-                grace_seconds=_STOP_SECONDS,
+                grace_seconds=_STOP_ALONE_SECONDS if place.is_alone else _STOP_SECONDS,
             )
         )
         specs = process_specs(settings)
@@ -206,11 +207,6 @@ def ring(settings: Settings, run_id: RunId) -> None:
     from tasks.ringing import Ringer
 
     Ringer(app).ring_step(run_id, 1)
-
-
-def request_text(given: str) -> str:
-    """The request: as given, or from standard input for `-`."""
-    return sys.stdin.read() if given == "-" else given
 
 
 def _settings_of_workers(settings: Settings, place: Place, model: ChosenModel) -> Settings:
