@@ -83,23 +83,24 @@ class Database:
         self._check_process()
         try:
             pooled = self.engine.raw_connection()
-        except (OperationalError, PoolTimeoutError) as error:
+        except (psycopg.OperationalError, PoolTimeoutError) as error:
+            # A raw connection's errors come from psycopg as they are; the engine's do not.
             raise Unavailable(f"PostgreSQL does not answer: {error}") from error
         connection = cast("psycopg.Connection[Any]", pooled.driver_connection)  # engine is psycopg
         try:
-            rows = _in_one_round_trip(connection, statements)
+            return _in_one_round_trip(connection, statements)
+        except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+            raise
+        except psycopg.errors.ProgramLimitExceeded as error:
+            raise InvariantBroken(
+                f"PostgreSQL refused a write: {error.diag.message_primary}"
+            ) from error
         except psycopg.OperationalError as error:
-            if isinstance(
-                error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure
-            ):
-                raise
-            connection.close()
-            pooled.invalidate()
-            # The others of the pool are most likely dead as well: make the next caller connect.
-            self.engine.dispose()
+            if connection.closed:
+                pooled.invalidate()
+                # The others of the pool are most likely dead as well: make the next caller connect.
+                self.engine.dispose()
             raise Unavailable(f"PostgreSQL does not answer: {error}") from error
-        else:
-            return rows
         finally:
             pooled.close()
 

@@ -17,7 +17,7 @@ AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = {holder}
 TAKE_OVER: Final = f"""
 WITH dead AS (
   SELECT r.id, r.holder, r.stop_at IS NOT NULL AS ends, r.stop_at IS NULL
-      AND r.losses + 1 >= (s.policy::jsonb ->> 'max_losses')::int AS gives_up
+      AND r.losses + 1 >= coalesce((s.policy::jsonb ->> 'max_losses')::int, 1) AS gives_up
   FROM runs r JOIN run_specs s ON s.run_id = r.id
   WHERE r.work = 'held' AND {_DEAD.format(holder="r.holder")}
   ORDER BY r.id LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED),

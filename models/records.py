@@ -10,6 +10,7 @@ from loop.policy import Policy
 from loop.response import ModelTurn
 from loop.transcript import RecordedCall, RecordedStep, RunRecord, offered_tools
 from models.database import Database, Row
+from models.schema import parse_stored
 from umbel.contracts import RunId
 from umbel.errors import InvariantBroken
 
@@ -94,7 +95,7 @@ def load_spec(database: Database, run_id: RunId) -> RunSpec:
         run_id=run_id,
         model=row["model"],
         instructions=row["instructions"],
-        policy=Policy.model_validate_json(row["policy"]),
+        policy=parse_stored(Policy, row["policy"]),
         policy_sha=row["policy_sha"],
         tools=tuple(json.loads(row["tools"])),
         tools_sha=row["tools_sha"],
@@ -143,7 +144,7 @@ def load_record(database: Database, spec: RunSpec, step: int) -> RunRecord:
 
 
 def _recorded_step(row: Row, calls: list[RecordedCall]) -> RecordedStep:
-    reply = ModelTurn.model_validate_json(row["reply"])
+    reply = parse_stored(ModelTurn, row["reply"])
     return RecordedStep(row["step"], row["endpoint"], reply, tuple(calls))
 
 

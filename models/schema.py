@@ -1,9 +1,15 @@
-"""What all tables share: naming of constraints, column kinds, storage of hot rows."""
+"""What all tables share: naming of constraints, column kinds, storage of hot rows, JSON texts."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from sqlalchemy import CheckConstraint, Column, DateTime, MetaData, Text, text
+
+from umbel.contracts import Frozen
+from umbel.errors import InvariantBroken
+
+Stored = TypeVar("Stored", bound=Frozen)
 
 metadata = MetaData(
     naming_convention={
@@ -37,3 +43,20 @@ def id_column(name: str, comment: str | None = None, *, primary_key: bool = Fals
 def tenant_column() -> Column[str]:
     """The tenant stands in every table, so that every query can be closed over it."""
     return Column("tenant", Text, nullable=False, comment="who the row belongs to")
+
+
+def parse_stored(kind: type[Stored], json_text: str) -> Stored:
+    """The value that was stored as JSON text; never a fallback.
+
+    Raises:
+        InvariantBroken: the text does not parse.
+    """
+    try:
+        return kind.model_validate_json(json_text)
+    except ValidationError as error:
+        # Without the text itself: it may hold what people or models wrote.
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the text"
+        raise InvariantBroken(
+            f"A stored {kind.__name__} does not parse: {place}: {first['msg']}."
+        ) from None

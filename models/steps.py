@@ -12,6 +12,7 @@ from loop.response import ModelTurn
 from models import hot
 from models.database import Database, Row
 from models.hot_sweep import PROMOTE
+from models.schema import parse_stored
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId, new_id
 from umbel.errors import InvariantBroken
 from umbel.names import Reason
@@ -36,8 +37,16 @@ class Claim:
     steer_rev: int
     source_rev: int
     auth_rev: int
-    stored_reply: ModelTurn | None
-    """A reply that was booked but could not be applied: apply it, do not ask again."""
+    stored_text: str | None
+
+    @property
+    def stored_reply(self) -> ModelTurn | None:
+        """A reply that was booked but could not be applied: apply it, do not ask again.
+
+        Raises:
+            InvariantBroken: it does not parse. Not found out by the claim: that is committed.
+        """
+        return None if self.stored_text is None else parse_stored(ModelTurn, self.stored_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +251,6 @@ def _call_row(call_id: CallId, call: PreparedCall) -> dict[str, Any]:
 
 
 def _claim_of(row: Row, worker: WorkerId) -> Claim:
-    stored = row["stored_reply"]
     return Claim(
         run_id=RunId(row["id"]),
         thread_id=ThreadId(row["thread_id"]),
@@ -250,12 +258,12 @@ def _claim_of(row: Row, worker: WorkerId) -> Claim:
         step=row["step"],
         fence=row["fence"],
         worker=worker,
-        attempt=row["stored_attempt"] if stored is not None else row["opened_attempt"],
+        attempt=row["stored_attempt"] or row["opened_attempt"],
         claims=row["attempts"],
         failures=row["failures"],
         calls_used=row["calls_used"],
         steer_rev=row["steer_rev"],
         source_rev=row["source_rev"],
         auth_rev=row["auth_rev"],
-        stored_reply=None if stored is None else ModelTurn.model_validate_json(stored),
+        stored_text=row["stored_reply"],
     )
