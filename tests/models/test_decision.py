@@ -290,6 +290,20 @@ def test_a_stored_reply_that_turned_out_stale_is_not_applied_later(database: Dat
     assert attempts(database, claim.run_id)[0] == (1, "closed", "discard")
 
 
+def test_a_stored_reply_that_does_not_parse_is_found_out_after_the_claim(
+    database: Database,
+) -> None:
+    """An error out of the claim itself would leave the run held by a worker that lives."""
+    claim = claimed(database)
+    book_reply(database, claim, an_exchange(), discard=False)
+    hand_back(database, claim, wait_seconds=0, detail="could not apply", is_failure=True)
+    change(database, "UPDATE model_calls SET reply = '{}x'")
+    again = claimed(database, claim.run_id)
+    with pytest.raises(InvariantBroken, match="ModelTurn does not parse"):
+        assert again.stored_reply
+    assert fail_run(database, again, reason="corrupt_record", detail="reply")
+
+
 def test_booking_a_stored_reply_again_keeps_what_the_row_has(database: Database) -> None:
     claim = claimed(database)
     book_reply(database, claim, an_exchange(), discard=False)

@@ -1,0 +1,131 @@
+import multiprocessing
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from models.database import Database
+from tests.factories import a_run
+from tests.models.story import change, query, run_row
+from tests.models.two_sessions import connect, holding
+from tests.worker_processes import wait_until
+from umbel.errors import InvariantBroken, Unavailable
+
+NOWHERE = "postgresql+psycopg://nobody@127.0.0.1:1/none"
+
+
+def test_statements_of_one_transaction_stand_or_fall_together(database: Database) -> None:
+    run = a_run(database)
+    with pytest.raises(InvariantBroken, match="runs_counters"):
+        database.run(
+            ("UPDATE runs SET step = 7", {}),
+            ("UPDATE runs SET open_calls = -1", {}),
+        )
+    assert run_row(database, run.run_id)["step"] == 1
+
+
+def test_a_statement_sees_what_was_committed_before_it_got_its_lock(
+    database: Database, url: str
+) -> None:
+    run = a_run(database)
+    with holding(url) as first, ThreadPoolExecutor(1) as pool:
+        first.run(("UPDATE runs SET step = 7", {}))
+        waiting = pool.submit(
+            database.run,
+            ("SELECT id FROM runs FOR UPDATE", {}),
+            ("SELECT step FROM runs", {}),
+        )
+        wait_until(first.blocks, 5, "the second waits")
+        first.commit()
+        assert waiting.result(5)[1] == [{"step": 7}]
+    assert run_row(database, run.run_id)["step"] == 7
+
+
+def test_after_an_error_the_same_pool_goes_on(database: Database) -> None:
+    for _ in range(20):
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            query(database, "SELECT 1 / 0")
+    assert query(database, "SELECT 1 AS one") == [{"one": 1}]
+
+
+def test_a_server_that_is_away_is_unavailable() -> None:
+    database = Database(NOWHERE, role="test", pool_size=1)
+    with pytest.raises(Unavailable, match="does not answer"):
+        query(database, "SELECT 1")
+    with pytest.raises(Unavailable, match="does not answer"), database.begin():
+        pass
+
+
+def test_connections_that_the_server_ended_are_replaced(database: Database, url: str) -> None:
+    query(database, "SELECT 1")
+    with connect(url, autocommit=True) as killer:
+        killer.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'umbel-test'"
+        )
+    failures = 0
+    for _ in range(10):
+        try:
+            query(database, "SELECT 1")
+        except Unavailable:
+            failures += 1
+    assert failures <= 1, "the first failure empties the pool"
+
+
+def test_a_deadlock_is_tried_again(database: Database, url: str) -> None:
+    one, two = a_run(database).run_id, a_run(database).run_id
+    update = "UPDATE runs SET calls_used = calls_used + 1 WHERE id = %(id)s"
+    with holding(url) as other, ThreadPoolExecutor(1) as pool:
+        other.run((update, {"id": two}))
+        mine = pool.submit(database.run, (update, {"id": one}), (update, {"id": two}))
+        wait_until(other.blocks, 5, "the first half of the circle")
+        other.run((update, {"id": one}))
+        other.commit()
+        mine.result(10)
+    assert [run_row(database, run)["calls_used"] for run in (one, two)] == [2, 2]
+
+
+def test_a_value_too_large_for_postgresql_is_a_fault_not_an_outage(database: Database) -> None:
+    """Else it would be written again for ever: only an outage is worth repeating."""
+    a_run(database)
+    too_long = os.urandom(20_000).hex()
+    with pytest.raises(InvariantBroken, match="PostgreSQL refused a write: index row"):
+        change(database, "UPDATE runs SET id = %(id)s", id=too_long)
+
+
+def test_a_statement_that_took_too_long_does_not_cost_the_pool_its_connections(
+    database: Database,
+) -> None:
+    [before] = query(database, "SELECT pg_backend_pid() AS pid")
+    with pytest.raises(Unavailable, match="statement timeout"):
+        database.run(("SET LOCAL statement_timeout = '50ms'", {}), ("SELECT pg_sleep(9)", {}))
+    assert query(database, "SELECT pg_backend_pid() AS pid") == [before]
+
+
+def test_a_pool_is_not_carried_across_a_fork(database: Database) -> None:
+    query(database, "SELECT 1")
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+
+    def child() -> None:
+        try:
+            query(database, "SELECT 1")
+        except InvariantBroken as error:
+            queue.put(str(error))
+        os._exit(0)
+
+    process = context.Process(target=child)
+    process.start()
+    assert "across a fork" in queue.get()
+    process.join(10)
+
+
+def test_every_connection_gives_up_by_itself(database: Database) -> None:
+    rows = query(
+        database,
+        "SELECT current_setting('statement_timeout') AS statement,"
+        " current_setting('idle_in_transaction_session_timeout') AS idle,"
+        " current_setting('application_name') AS name",
+    )
+    assert rows == [{"statement": "5s", "idle": "10s", "name": "umbel-test"}]
