@@ -1,6 +1,6 @@
 """The Celery application: settings of the broker, and task bodies of one line."""
 
-from typing import Any, Final
+from typing import Any
 
 from celery import Celery
 from kombu import Queue
@@ -13,7 +13,7 @@ from tasks.tool_call import run_call
 from umbel.contracts import CallId, RunId
 from umbel.names import CALL, CONTROL_QUEUE, LOOP_QUEUE, STEP, TOOLS_QUEUE
 from umbel.redis_url import broker_url
-from umbel.settings import Settings, load_settings
+from umbel.settings import Settings
 
 
 def make_app(settings: Settings) -> Celery:
@@ -99,6 +99,3 @@ def register_tasks(app: Celery) -> None:
     @app.task(name=CALL)
     def call(call_id: str) -> str:
         return run_call(runtime(), CallId(call_id))
-
-
-app: Final = make_app(load_settings())

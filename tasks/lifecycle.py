@@ -164,4 +164,5 @@ def connect_signals(app: Celery, settings: Settings) -> WorkerLifecycle:
 def _pool_name(pool: Any) -> str:
     """`gevent`, `threads`, `prefork` or `solo`, whatever form Celery gives it in."""
     text = pool if isinstance(pool, str) else pool.__module__
-    return text.partition(":")[0].rpartition(".")[2] or "prefork"
+    name = text.partition(":")[0].rpartition(".")[2] or text
+    return {"thread": "threads"}.get(name, name)  # the module is named in the singular

@@ -7,7 +7,10 @@ from umbel.server_path import bind_server_packages
 
 try:
     bind_server_packages()
-    from tasks.app import app
+    from tasks.app import make_app
+    from umbel.settings import load_settings
+
+    app = make_app(load_settings())
 except Misconfigured as error:
     # Celery would print a traceback of its own; the message alone says what to change.
     sys.stderr.write(f"umbel: {error}\n")

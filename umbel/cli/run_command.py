@@ -1,9 +1,8 @@
 """`umbel run`: one request, carried through the real system by real worker processes."""
 
-import os
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -12,7 +11,7 @@ from locks.ownership import connect
 from models.database import Database
 from models.runs import Accepted, find_run
 from models.showing import attempts_of
-from tasks.acceptance import AgentSpec, NewRequest, accept
+from tasks.acceptance import NewRequest, accept, configured_agent
 from tools.registry import load_registry
 from umbel.cli import exits
 from umbel.cli.endpoints import ChosenModel, chosen_model
@@ -20,7 +19,7 @@ from umbel.cli.following import Follower
 from umbel.cli.moments import Moment, Progress, RunAccepted, RunSettled, Topic
 from umbel.cli.places import Place, prepare_database, running_servers
 from umbel.cli.spending import spending_of
-from umbel.cli.worker_commands import process_specs, worker_environment
+from umbel.cli.worker_commands import process_specs
 from umbel.cli.worker_health import WorkerHealth
 from umbel.contracts import Principal, RunId
 from umbel.errors import InvariantBroken, Misconfigured
@@ -108,16 +107,9 @@ class RunCommand:
     def _accept(
         self, database: Database, settings: Settings, workspace: Path, model: ChosenModel
     ) -> Accepted:
-        configured = settings.agent(self._options.agent)
-        agent = AgentSpec(
-            name=self._options.agent,
-            profile=configured.profile,
-            model=model.model,
-            instructions=configured.instructions,
-            tools=configured.tools,
-            # The person at the terminal is the owner and has named the folder.
-            policy={**configured.policy, "permission_mode": "full_access"},
-        )
+        # The person at the terminal is the owner and has named the folder.
+        spec = configured_agent(settings, self._options.agent, permission_mode="full_access")
+        agent = replace(spec, model=model.model)
         request = NewRequest(
             principal=Principal(tenant=settings.tenant, user=settings.user),
             input=self._options.request,
@@ -200,13 +192,10 @@ class RunCommand:
 
 def ring(settings: Settings, run_id: RunId) -> None:
     """Announce the run's first step to the workers; a lost announcement only costs seconds."""
-    # The application reads the environment when it is imported, as it does in a worker: so the
-    # environment has to be the workers', and the import has to wait until here.
-    os.environ.update(worker_environment(settings, os.environ))
-    from tasks.app import app
+    from tasks.app import make_app
     from tasks.ringing import Ringer
 
-    Ringer(app).ring_step(run_id, 1)
+    Ringer(make_app(settings)).ring_step(run_id, 1)
 
 
 def _settings_of_workers(settings: Settings, place: Place, model: ChosenModel) -> Settings:
