@@ -122,7 +122,7 @@ class WorkerProcesses:
         """
         deadline = time.monotonic() + READY_SECONDS
         for worker in list(self.workers):
-            while not worker.is_ready.wait(0.05):
+            while not worker.is_ready.wait(0.05) and worker.name not in self._killed:
                 if worker.has_ended.is_set():
                     raise AssertionError(f"{worker.name} ended at its start:\n{self.log()}")
                 if time.monotonic() > deadline:

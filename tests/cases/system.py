@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from tests.cases.case_file import Case
 from tests.cases.coordinator import FAULT_POINTS, Coordinator
 from tests.cases.scripted_tools import tools_of
 from tests.cases.support import policy_of
-from tests.cases.world import World
+from tests.cases.world import Perform, World
 from tests.services import Services, fresh_place
 from tests.worker_processes import FAST_CLOCKS, PATIENT_CLOCKS, Pool, WorkerProcesses
 from tools.registry import ToolRegistry, load_registry
@@ -33,7 +33,13 @@ class CaseSystem:
     coordinator: Coordinator
 
     def enter(
-        self, case: Case, *, builtin: Sequence[str] = (), workspace: Path | None = None
+        self,
+        case: Case,
+        *,
+        builtin: Sequence[str] = (),
+        workspace: Path | None = None,
+        perform: Perform | None = None,
+        ring: bool = True,
     ) -> World:
         """Accept a case's run, with everything around it in place.
 
@@ -41,8 +47,10 @@ class CaseSystem:
             case: what to run.
             builtin: the product's own tools that the model may call as well.
             workspace: the folder of the run.
+            perform: does the events instead of the stage.
+            ring: tell the workers; else they hear of it from the sweeper or from the caller.
         """
-        world = World(case, self.stage.perform)
+        world = World(case, perform or self.stage.perform)
         run_id = RunId(new_id("run"))
         self.coordinator.add(world, run_id)
         tools = [*tools_of(case), *load_registry(()).select(builtin)]
@@ -55,33 +63,46 @@ class CaseSystem:
             workspace=None if workspace is None else str(workspace),
         )
         accept(self.stage.database, ToolRegistry(tools), agent, request)
-        self.stage.ringer.ring_step(run_id, 1)
+        if ring:
+            self.stage.ringer.ring_step(run_id, 1)
         return world
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Which processes a system starts with."""
+
+    step_pool: Pool = "gevent"
+    steps: int = 1
+    tools: int = 1
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of all of them, on top of those the cases ask for."""
 
 
 @contextlib.contextmanager
 def case_system(
-    services: Services, cases: Sequence[Case], *, step_pool: Pool = "gevent"
+    services: Services, cases: Sequence[Case], cast: Cast | None = None
 ) -> Iterator[CaseSystem]:
     """Workers whose tools are those of `cases`, ready for work.
 
     Args:
         services: where databases and Redis come from.
-        cases: cases whose tools do not contradict each other.
-        step_pool: Celery pool of the step worker.
+        cases: cases from files, whose tools do not contradict each other.
+        cast: which workers; by default one of each kind.
     """
+    cast = cast or Cast()
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(fresh_place(services))
         database = Database(place.database_url, role="cases", pool_size=20)
         stack.callback(database.close)
         coordinator = Coordinator(database)
         address = stack.enter_context(coordinator.listening())
-        environment = _environment(address, [case.path for case in cases], cases)
+        environment = {**_environment(address, cases), **cast.environment}
         workers = stack.enter_context(WorkerProcesses(place, environment))
         app = publisher(place)
         stack.callback(app.close)
         stage = Stage(database, workers, services.keys, place.redis_prefix, Ringer(app))
-        workers.start_all(step_pool=step_pool)
+        workers.start_all(step_pool=cast.step_pool, steps=cast.steps, tools=cast.tools)
         yield CaseSystem(stage, coordinator)
 
 
@@ -96,7 +117,7 @@ def silence_of_model(case: Case) -> float | None:
     return None if seconds is None else float(seconds)
 
 
-def _environment(address: str, files: Sequence[Path], cases: Sequence[Case]) -> Mapping[str, str]:
+def _environment(address: str, cases: Sequence[Case]) -> dict[str, str]:
     has_tools = any(case.tools for case in cases)
     clocks = FAST_CLOCKS if any(hurts_workers(case) for case in cases) else PATIENT_CLOCKS
     environment = {
@@ -105,7 +126,7 @@ def _environment(address: str, files: Sequence[Path], cases: Sequence[Case]) -> 
         "UMBEL_API_KEY": "scripted",
         "UMBEL_MODEL": "scripted",
         "UMBEL_TOOLS": "tests.cases.scripted_tools" if has_tools else "",
-        "UMBEL_CASE_FILES": os.pathsep.join(str(path.resolve()) for path in files),
+        "UMBEL_CASE_FILES": os.pathsep.join(str(case.path.resolve()) for case in cases),
         "UMBEL_CASE_COORDINATOR": address,
         "UMBEL_TEST_BUILD": "1",
         "UMBEL_FAULTS": ",".join(f"{point}:hook" for point in sorted(set(FAULT_POINTS.values()))),

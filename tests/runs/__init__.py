@@ -1,0 +1,1 @@
+"""Whole runs on real workers, real PostgreSQL and Redis, with a scripted model server."""
