@@ -92,9 +92,14 @@ class _Piece:
     arguments: Json
     extra: JsonObject
 
+    def is_rest_of(self, call: CallPieces) -> bool:
+        """Nameless text behind arguments that are not whole: a new id does not make it a call."""
+        is_nameless = bool(call.name) and not self.name and bool(self.argument_text().strip())
+        return is_nameless and bool(call.arguments.text().strip()) and not call.is_complete()
+
     def argument_text(self) -> str:
-        is_text = isinstance(self.arguments, str)
-        return as_text(self.arguments) if is_text else write_json(self.arguments or {})
+        is_whole = isinstance(self.arguments, dict | list)
+        return write_json(self.arguments) if is_whole else as_text(self.arguments)
 
 
 class CallAssembler:
@@ -155,7 +160,7 @@ class CallAssembler:
         same_id = [call for call in on_index if piece.model_id and call.model_id == piece.model_id]
         call = (same_id or on_index)[-1]
         if piece.model_id and call.model_id and not same_id:
-            return None
+            return call if piece.is_rest_of(call) else None
         return None if self._is_another(call, piece) else call
 
     def _continued_without_index(self, piece: _Piece) -> CallPieces | None:
@@ -164,8 +169,8 @@ class CallAssembler:
         last = self._calls[-1]
         if piece.model_id:
             found = [call for call in self._calls if call.model_id == piece.model_id]
-            if not found and not piece.name and not last.model_id:
-                return last  # the id comes late
+            if not found and not piece.name and (not last.model_id or piece.is_rest_of(last)):
+                return last  # the id comes late, or anew with every piece
             return None if not found or self._is_another(found[-1], piece) else found[-1]
         if piece.name and last.is_complete():
             return None

@@ -77,7 +77,7 @@ def conclude(
     is_cut = is_at_limit and any(arguments.is_cut for arguments in read)
     failure = answer.failure or _fault_of(answer, cut)
     finish = _finish_of(answer, is_cut=is_cut, has_calls=bool(drafts))
-    text = text or answer.refusal.joined()
+    text = "\n\n".join(words for words in (text, answer.refusal.joined()) if words)
     if failure is None and not drafts and not text.strip():
         failure = _nothing_said(finish)
     is_void = failure is not None or finish in ("length", "content_filter")

@@ -181,12 +181,12 @@ class ChatReader:
             return  # the stream broke off, or held nothing but comments
         elif text:
             message = "The answer is no JSON and no event stream; check the base URL of the model."
-            self._fail("protocol", message, is_retryable=False)
+            self._fail("protocol", message)
         else:
             self._answer.is_ended = True
 
-    def _fail(self, error_class: ErrorClass, message: str, *, is_retryable: bool = True) -> None:
+    def _fail(self, error_class: ErrorClass, message: str) -> None:
+        """Gateways show pages of their own for a while, so the same may be sent again."""
         self.is_over = True
-        self._answer.failure = Failure(
-            error_class=error_class, is_retryable=is_retryable, message=message
-        )
+        failure = Failure(error_class=error_class, is_retryable=True, message=message)
+        self._answer.failure = failure

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from providers.normalise import RequestFacts
@@ -167,3 +169,25 @@ def test_extra_of_a_call_is_kept_from_every_delta() -> None:
         end("tool_calls"),
     )
     assert turn.calls[0].extra == {"extra_content": {"s": 1}, "signature": "xyz"}
+
+
+@pytest.mark.parametrize("more", [{"index": 0}, {}])
+def test_id_made_anew_for_every_piece_does_not_break_a_call(more: dict[str, Any]) -> None:
+    turn = read(
+        calls(call('{"city":', name="get_weather", model_id="a", **more)),
+        calls(call('"Oslo"', model_id="b", **more)),
+        calls(call("}", model_id="c", **more)),
+        end("tool_calls"),
+    )
+    assert asked(turn) == [ok]
+    assert turn.calls[0].model_id == "a"
+
+
+def test_name_repeated_behind_whole_arguments_is_no_second_call() -> None:
+    turn = read(
+        calls(call(OSLO, name="get_weather", model_id="a", index=0)),
+        calls(call(name="get_weather", model_id="a", index=0)),
+        calls(call("", name="get_weather", index=0)),
+        end("tool_calls"),
+    )
+    assert asked(turn) == [ok]
