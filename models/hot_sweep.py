@@ -106,6 +106,14 @@ UPDATE calls SET ring_at = now(), rings = least(rings + 1, 1000) FROM d WHERE ca
 RETURNING calls.id, calls.run_id, calls.tool, calls.attempt, calls.effect, calls.rings
 """  # noqa: S608 - constant text, no input
 
+# An announcement that the broker did not take: patience grows with messages, not with outages.
+TAKE_BACK_STEP_RINGS: Final = """
+UPDATE runs SET rings = rings - 1 WHERE id = ANY(%(run_ids)s) AND work = 'ready' AND rings > 0
+"""
+TAKE_BACK_CALL_RINGS: Final = """
+UPDATE calls SET rings = rings - 1 WHERE id = ANY(%(call_ids)s) AND state = 'ready' AND rings > 0
+"""
+
 FORGET_WORKERS: Final = """
 DELETE FROM workers WHERE beat_at < now() - interval '1 hour'
 """

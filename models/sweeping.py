@@ -1,5 +1,6 @@
 """What the sweeper asks of the database; see models/hot_sweep.py for the statements."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models import hot_sweep
@@ -118,6 +119,16 @@ def due_calls(database: Database, *, ring_after_seconds: float, limit: int) -> l
         )
         for row in rows
     ]
+
+
+def take_back_rings(
+    database: Database, run_ids: Sequence[RunId], call_ids: Sequence[CallId]
+) -> None:
+    """Do not count announcements that the broker did not take; they are repeated all the same."""
+    database.run(
+        (hot_sweep.TAKE_BACK_STEP_RINGS, {"run_ids": list(run_ids)}),
+        (hot_sweep.TAKE_BACK_CALL_RINGS, {"call_ids": list(call_ids)}),
+    )
 
 
 def forget_workers(database: Database) -> None:

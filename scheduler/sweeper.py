@@ -19,6 +19,7 @@ from models.sweeping import (
     free_reads,
     promote_runs,
     settle_lost_changes,
+    take_back_rings,
     take_over_runs,
 )
 from umbel.contracts import CallId, RunId
@@ -80,7 +81,8 @@ class Sweeper:
         )
         for call_id, settled in unknown:
             log.warning("outcome unknown", extra={"call_id": call_id, "status": settled.status})
-        promote_runs(self.database, limit=BATCH)
+        for step in promote_runs(self.database, limit=BATCH):
+            self.bell.ring_step(step.run_id, step.step)
         return Swept(taken, freed, len(unknown), self._ring())
 
     def tidy(self) -> None:
@@ -103,19 +105,25 @@ class Sweeper:
 
     def _ring(self) -> int:
         steps = due_steps(self.database, ring_after_seconds=self.ring_after_seconds, limit=BATCH)
-        for step in steps:
-            self.bell.ring_step(step.run_id, step.step, step.rings)
         calls = due_calls(self.database, ring_after_seconds=self.ring_after_seconds, limit=BATCH)
-        for call in calls:
-            self._ring_or_give_up(call)
+        runs_unheard = [
+            step.run_id
+            for step in steps
+            if not self.bell.ring_step(step.run_id, step.step, step.rings)
+        ]
+        calls_unheard = [call.call_id for call in calls if not self._ring_or_give_up(call)]
+        if runs_unheard or calls_unheard:
+            take_back_rings(self.database, runs_unheard, calls_unheard)
         return len(steps) + len(calls)
 
-    def _ring_or_give_up(self, call: DueCall) -> None:
+    def _ring_or_give_up(self, call: DueCall) -> bool:
         """A read that has cost several workers ends as an error instead of costing another."""
         if call.effect != "mutation" and call.attempt >= MAX_READ_ATTEMPTS:
             row: CallRow | None = load_call(self.database, call.call_id)
             settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
+            if settled is not None and settled.next_call is not None:
+                self.bell.ring_call(settled.next_call)
             if settled is not None and settled.next_step is not None:
                 self.bell.ring_step(call.run_id, settled.next_step)
-            return
-        self.bell.ring_call(call.call_id, call.tool, call.rings)
+            return True
+        return self.bell.ring_call(call.call_id, call.tool, call.rings)
