@@ -30,8 +30,9 @@ from umbel.contracts import RunId
 from umbel.names import SETTLED_STATUSES
 
 POLL_SECONDS: Final = 0.1
-_SILENT: Final = ("run.accepted", "delivery.delivered", "run.completed", "run.paused")
+_SILENT: Final = ("run.accepted", "delivery.delivered", "run.completed", "run.paused", "run.failed")
 """Events that are told by other moments: the run's acceptance and its end."""
+_ENDS: Final = ("run.completed", "run.paused", "run.failed", "run.cancelled")
 _LOOKS_PER_STATUS: Final = 10
 """The run's row is looked at once a second: an end without an event must not go unseen."""
 
@@ -77,7 +78,8 @@ class Follower:
                 self._seq = event.seq
                 yield from self._moments_of(event)
             looks = 0 if events else looks + 1
-            if looks % _LOOKS_PER_STATUS == 1 and self._is_settled():
+            is_end = any(event.kind in _ENDS for event in events)
+            if (is_end or looks % _LOOKS_PER_STATUS == 1) and self._is_settled():
                 return
 
     def _is_settled(self) -> bool:

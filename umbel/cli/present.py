@@ -7,6 +7,7 @@ from umbel.cli.moments import (
     CallSettled,
     ModelText,
     Moment,
+    Progress,
     RunSettled,
     StepDecided,
     StepRetried,
@@ -19,6 +20,12 @@ _WRITING: Final = {
     "text": "the model is writing",
     "reasoning": "the model is thinking",
     "call": "the model is asking for tools",
+}
+
+_WAITING: Final = {
+    "request": "loading",
+    "servers": "waiting for the servers",
+    "workers": "waiting for the workers",
 }
 
 
@@ -34,20 +41,19 @@ class Present:
     def take(self, moment: Moment) -> None:
         """Remember what a moment begins and forget what it ends."""
         match moment:
+            case Progress(topic=topic):
+                self._doing = _WAITING.get(topic, "")
             case StepStarted():
                 self._begin("waiting for the model")
             case ModelText(kind=kind, text=text):
                 self._doing = _WRITING[kind]
                 self._text += text if kind == "text" else ""
-            case StepDecided() | StepRetried():
-                self._begin("")
             case CallAsked(call_id=call_id, tool=tool):
                 self._calls[call_id] = tool
             case CallSettled(call_id=call_id):
                 self._calls.pop(call_id, None)
-            case RunSettled():
+            case StepDecided() | StepRetried() | RunSettled():
                 self._begin("")
-                self._calls.clear()
             case _:
                 return
 

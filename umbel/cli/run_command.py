@@ -1,5 +1,6 @@
 """`umbel run`: one request, carried through the real system by real worker processes."""
 
+import os
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ from umbel.settings import Settings
 _STOP_SECONDS: Final = 20.0
 _STOP_ALONE_SECONDS: Final = 5.0
 """On servers of our own the workers carry nothing but this run, which stands still by then."""
+
+_FEWEST_TOOL_PROCESSES: Final = 4
 
 
 class Screen(Protocol):
@@ -192,15 +195,23 @@ class RunCommand:
 
 def ring(settings: Settings, run_id: RunId) -> None:
     """Announce the run's first step to the workers; a lost announcement only costs seconds."""
+    # Not at the top: half a second of imports, while the workers are starting anyway.
     from tasks.app import make_app
     from tasks.ringing import Ringer
 
-    Ringer(make_app(settings)).ring_step(run_id, 1)
+    app = make_app(settings)
+    Ringer(app).ring_step(run_id, 1)
+    app.close()
 
 
 def _settings_of_workers(settings: Settings, place: Place, model: ChosenModel) -> Settings:
+    """The settings with what was started and found; fewer tool processes, for there is one run."""
+    tools = settings.tool_concurrency
+    if "tool_concurrency" not in settings.model_fields_set:
+        tools = min(tools, max(_FEWEST_TOOL_PROCESSES, os.cpu_count() or 1))
     return settings.model_copy(
         update={
+            "tool_concurrency": tools,
             "database_url": place.database_url,
             "redis_url": place.redis_url,
             "model_base_url": model.base_url,

@@ -74,16 +74,23 @@ class TextScreen:
         )
         if not self._console.is_terminal:
             self._console.print(Text.assemble(*cells), soft_wrap=True)
-            return
-        table = Table.grid()
-        table.add_column(width=_TIME_WIDTH)
-        table.add_column(width=_LABEL_WIDTH)
-        table.add_column(no_wrap=line.is_cut, overflow="ellipsis" if line.is_cut else "fold")
-        table.add_row(*cells)
-        self._console.print(table)
+        elif line.is_cut:
+            self._console.print(Text.assemble(*cells), no_wrap=True, overflow="ellipsis")
+        else:
+            self._console.print(_in_columns(*cells))
 
     def _print_answer(self, answer: str) -> None:
         text = Text(safe(answer).strip("\n"))
         self._console.print()
         self._console.print(text, soft_wrap=not self._console.is_terminal)
         self._console.print()
+
+
+def _in_columns(time_cell: Text, label: Text, text: Text) -> Table:
+    """The text wraps below itself, not below its label."""
+    table = Table.grid(expand=True)
+    table.add_column(width=_TIME_WIDTH, no_wrap=True)
+    table.add_column(width=_LABEL_WIDTH, no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_row(time_cell, label, text)
+    return table
