@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from loop.request import ModelRequest, UserMessage
+from loop.response import Failure, ModelTurn
 from providers.chat import ChatProvider
 from providers.contract import (
     AbortReason,
@@ -159,3 +160,27 @@ def control(
         watch=watch,
         request_id=request_id,
     )
+
+
+def rendered(provider: ChatProvider) -> bytes:
+    return provider.render(REQUEST, provider.form())
+
+
+def ask(base_url: str, controls: StreamControl | None = None) -> ModelTurn:
+    provider = provider_at(base_url)
+    return provider.stream(REQUEST, rendered(provider), controls or control())
+
+
+def failure(turn: ModelTurn) -> Failure:
+    assert turn.failure is not None
+    return turn.failure
+
+
+def says(*parts: bytes, then: Callable[[Visit], None] = Visit.end) -> Callable[[Visit], None]:
+    def answer(visit: Visit) -> None:
+        visit.send(HEAD)
+        for part in parts:
+            visit.chunk(part)
+        then(visit)
+
+    return answer
