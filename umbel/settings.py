@@ -7,7 +7,7 @@ Every fault is reported in one message before anything is started.
 import getpass
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -34,8 +34,11 @@ BEATS_BEFORE_DEATH: Final = 3
 """A worker may miss two beats without being taken for dead."""
 
 
-def _upper(value: object) -> object:
-    return value.upper() if isinstance(value, str) else value
+def _level(value: object) -> object:
+    """A log level in whatever case; anything else stays as it is, to be shown as it was given."""
+    if isinstance(value, str) and value.upper() in get_args(LogLevel):
+        return value.upper()
+    return value
 
 
 def _split(value: object) -> object:
@@ -117,7 +120,7 @@ class Settings(BaseSettings):
     """A model may queue and read the prompt for so long before its first event."""
     stream_progress_seconds: Seconds = 90.0
     """A model stream may go on for so long without text, reasoning or calls."""
-    log_level: Annotated[LogLevel, BeforeValidator(_upper)] = "INFO"
+    log_level: Annotated[LogLevel, BeforeValidator(_level)] = "INFO"
     """What workers log."""
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     """`[agents.NAME]` tables; `default` always exists."""
