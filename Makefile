@@ -33,5 +33,14 @@ format: setup ## Rewrite files in the house style
 test: setup ## Run the whole test suite on embedded PostgreSQL and Valkey
 	$(BIN)/python -m pytest
 
+# The same suite on servers of your own. It makes databases named umbel_test_* and drops them, and
+# uses one numbered Redis database: nothing else on the servers is touched.
+UMBEL_TEST_DATABASE_URL ?= postgresql+psycopg://127.0.0.1:5432/postgres
+UMBEL_TEST_REDIS_URL ?= redis://127.0.0.1:6379/9
+
+test-services: setup ## Run the suite on PostgreSQL and Redis of UMBEL_TEST_DATABASE_URL, UMBEL_TEST_REDIS_URL
+	UMBEL_TEST_DATABASE_URL='$(UMBEL_TEST_DATABASE_URL)' UMBEL_TEST_REDIS_URL='$(UMBEL_TEST_REDIS_URL)' \
+	  $(BIN)/python -m pytest
+
 clean: ## Remove the environment and caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist
