@@ -58,28 +58,29 @@ def run_step(runtime: Runtime, run_id: RunId, step: int) -> str:
     with runtime.carried.enter(run_id) as is_first:
         if not is_first:
             return "carried by this worker already"
-        return _run_alone(runtime, run_id, step)
+        outcome = _run_alone(runtime, run_id, step)
+    # Only now: this very process may hear the bell while it still rings.
+    _ring(runtime, run_id, outcome.applied)
+    return outcome.summary
 
 
-def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> str:
+def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
     """The step, with no other code of this process at the same run."""
     token = f"{runtime.worker} {run_id}"
     if not runtime.locks.acquire(run_id, token):
-        return "held by another worker"
+        return StepOutcome("held by another worker")
     try:
-        outcome = _claim_and_carry(runtime, run_id, step)
+        return _claim_and_carry(runtime, run_id, step)
     finally:
         # Before ringing: whoever hears the bell must find the lock free.
         runtime.locks.release(run_id, token)
-    _ring(runtime, run_id, outcome.applied)
-    return outcome.summary
 
 
 def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
     database = runtime.database
     try:
         claim = claim_step(database, run_id, step, runtime.worker)
-    except Unavailable:
+    except BaseException:  # an outage, or this greenlet was killed: the process lives on
         # The claim may have been committed and only its answer lost: a run held by a living worker
         # that does not know of it would wait for ever.
         persist(lambda: release_own(database, run_id, step, runtime.worker))
@@ -93,7 +94,7 @@ def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
         detail = str(given_up)
         persist(lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False))
         return StepOutcome(f"handed back: {detail}")
-    except Exception as error:  # every failure must leave the run with somebody
+    except BaseException as error:  # whatever it was must leave the run with somebody
         _give_back_after(runtime, claim, error)
         raise
 
@@ -117,7 +118,7 @@ def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
     fault("decide.pre_commit", run_id=claim.run_id, step=str(claim.step))
     try:
         applied = _commit(runtime, claim, spec, exchange, decision)
-    except Exception:
+    except BaseException:
         # The reply is paid for: book it alone, and the next claim applies it without asking again.
         persist(lambda: book_reply(runtime.database, claim, exchange, discard=False))
         raise
@@ -212,21 +213,25 @@ def _book_stale(runtime: Runtime, claim: Claim, exchange: Exchange) -> StepOutco
     return StepOutcome("fenced out, usage booked", applied)
 
 
-def _give_back_after(runtime: Runtime, claim: Claim, error: Exception) -> None:
-    """Leave the run claimable, or failed: never held by a worker that does nothing for it."""
+def _give_back_after(runtime: Runtime, claim: Claim, error: BaseException) -> None:
+    """Leave the run claimable, or failed: never held by a worker that does nothing for it.
+
+    An outage costs time and never the run.
+    """
+    is_failure = not isinstance(error, Unavailable)
     detail = f"{type(error).__name__} in step {claim.step}; see the worker log."
     log.error(
         "step failed",
         exc_info=error,
         extra={"run_id": claim.run_id, "step_no": claim.step, "fence": claim.fence},
     )
-    if isinstance(error, InvariantBroken) or claim.claims >= MAX_CLAIMS:
+    if isinstance(error, InvariantBroken) or (is_failure and claim.claims >= MAX_CLAIMS):
         persist(lambda: fail_run(runtime.database, claim, reason="corrupt_record", detail=detail))
         return
     wait = float(claim.claims)
     persist(
         lambda: hand_back(
-            runtime.database, claim, wait_seconds=wait, detail=detail, is_failure=True
+            runtime.database, claim, wait_seconds=wait, detail=detail, is_failure=is_failure
         )
     )
 
