@@ -44,9 +44,8 @@ def run_case(system: CaseSystem, case: Case) -> Verdict:
     if reason is not None:
         return Verdict(case, "unsupported", (reason,))
     began = time.monotonic()
-    system.stage.workers.wait_ready()
-    _prepare_takeover(system, case)
     try:
+        _prepare_takeover(system, case)
         found = _play(system, case)
         problems = [*compare(found), *_missed(found.world, found.record)]
         problems += broken_invariants(system.stage.database, found.world.run_id)

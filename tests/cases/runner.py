@@ -12,6 +12,7 @@ from tests.cases.scripted_tools import tools_of
 from tests.cases.support import unsupported
 from tests.cases.system import CaseSystem, case_system, hurts_workers, silence_of_model
 from tests.services import Services
+from umbel.errors import UmbelError
 
 Group = list[Case]
 
@@ -48,7 +49,11 @@ class CaseRunner:
         if reason is not None:
             return Verdict(case, "unsupported", (reason,))
         group = next(g for g in self._groups if any(c.path == case.path for c in g))
-        verdict = run_case(self._system_of(group), case)
+        try:
+            system = self._system_of(group)
+        except AssertionError as error:
+            return Verdict(case, "failed", ("the workers did not start",), log=str(error))
+        verdict = run_case(system, case)
         if verdict.outcome == "failed":
             self._close()  # whatever it left behind must not fail the next one
         return verdict
@@ -92,11 +97,24 @@ def run_files(
     services: Services, paths: Sequence[Path], on_verdict: Callable[[Verdict], None]
 ) -> list[Verdict]:
     """Run case files; verdicts are handed on as they come."""
-    cases = [load_case(path) for path in paths]
-    verdicts = []
+    loaded = [_load(path) for path in paths]
+    verdicts = [made for made in loaded if isinstance(made, Verdict)]
+    for verdict in verdicts:
+        on_verdict(verdict)
+    cases = [made for made in loaded if isinstance(made, Case)]
     with CaseRunner(services, cases) as runner:
         for case in in_running_order(cases):
             verdict = runner.run(case)
             on_verdict(verdict)
             verdicts.append(verdict)
     return verdicts
+
+
+def _load(path: Path) -> Case | Verdict:
+    """The case of a file, or the verdict that it is none: the others are run all the same."""
+    try:
+        case = load_case(path)
+        tools_of(case)
+    except (ValueError, LookupError, TypeError, UmbelError) as error:
+        return Verdict(Case(path, {}), "failed", (f"the file cannot be read: {error}",))
+    return case
