@@ -90,6 +90,9 @@ class Follower:
     def _pieces(self, wait_seconds: float) -> Iterator[Moment]:
         """New pieces of text; those of a step that has not been shown as started wait for it."""
         self._held.extend(self._read_live(wait_seconds))
+        yield from self._due_pieces()
+
+    def _due_pieces(self) -> Iterator[Moment]:
         due = [delta for delta in self._held if delta.step <= self._step]
         self._held = [delta for delta in self._held if delta.step > self._step]
         for delta in due:
@@ -113,6 +116,7 @@ class Follower:
             case "step.claimed":
                 self._step = data["step"]
                 yield StepStarted(step=data["step"], claim=data["claim"], worker=data["worker"])
+                yield from self._due_pieces()
             case "step.decided":
                 yield self._decided(event)
             case "step.retry":
