@@ -157,9 +157,11 @@ def _ping(redis_url: str) -> None:
 
 
 def _kept_directory() -> Path:
-    """A new directory that the server account can reach: as root not below root's own home."""
-    if os.geteuid() == 0:
+    """A new directory; for root not below its home, where the servers' account may not go."""
+    if named := os.environ.get("XDG_STATE_HOME"):
+        base = Path(named) / "umbel"
+    elif os.geteuid() == 0:
         base = Path("/var/lib/umbel")
     else:
-        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "umbel"
+        base = Path.home() / ".local/state/umbel"
     return base / time.strftime("%Y%m%d-%H%M%S")

@@ -28,7 +28,7 @@ from umbel.server_processes import ServerProcesses
 from umbel.settings import Settings
 
 _STOP_SECONDS: Final = 20.0
-_STOP_ALONE_SECONDS: Final = 5.0
+_STOP_ALONE_SECONDS: Final = 3.0
 """On servers of our own the workers carry nothing but this run, which stands still by then."""
 
 _FEWEST_TOOL_PROCESSES: Final = 4
