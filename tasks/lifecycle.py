@@ -7,6 +7,7 @@ own, made in the child.
 
 import logging
 import os
+from collections.abc import Callable
 from typing import Any, Final
 
 from celery import Celery, signals
@@ -14,9 +15,11 @@ from celery import Celery, signals
 from models.database import Database
 from models.workers import drop_predecessors, register, remove
 from tasks.native import is_gevent
-from tasks.presence import Node, NodeLock, Presence, new_worker_id
+from tasks.node_lock import NodeLock
+from tasks.persisting import persist
+from tasks.presence import Node, Presence, new_worker_id
 from tasks.runtime import Runtime, build_runtime, install_runtime, required_urls, runtime
-from umbel.errors import Misconfigured
+from umbel.errors import Misconfigured, UmbelError
 from umbel.settings import Settings
 
 log: Final = logging.getLogger(__name__)
@@ -73,6 +76,12 @@ class WorkerLifecycle:
         if self._pool not in PREFORK_POOLS:
             runtime().draining.set()
 
+    def end_worker(self) -> None:
+        """The worker ends: say goodbye and leave no lock file."""
+        self.end_process()
+        if self._lock is not None:
+            self._lock.release()
+
     def end_process(self) -> None:
         """Say goodbye, so that whatever this process still holds is free at once."""
         try:
@@ -96,13 +105,16 @@ class WorkerLifecycle:
 
     def _register(self, made: Runtime) -> None:
         assert self._node is not None  # noqa: S101 - checked by the caller
-        register(
-            made.database,
-            made.worker,
-            node=self._node.identity,
-            role=self._node.role,
-            pool=self._node.pool,
-            pid=os.getpid(),
+        node = self._node
+        persist(
+            lambda: register(
+                made.database,
+                made.worker,
+                node=node.identity,
+                role=node.role,
+                pool=node.pool,
+                pid=os.getpid(),
+            )
         )
 
     def _is_lost(self) -> bool:
@@ -115,9 +127,10 @@ class WorkerLifecycle:
 
     def _forget_predecessors(self, database_url: str) -> None:
         assert self._node is not None  # noqa: S101 - set before
+        identity = self._node.identity
         database = Database(database_url, role=self._role, pool_size=1)
         try:
-            drop_predecessors(database, self._node.identity)
+            persist(lambda: drop_predecessors(database, identity))
         finally:
             database.close()  # nothing may be open when the pool forks
 
@@ -134,31 +147,44 @@ def connect_signals(app: Celery, settings: Settings) -> WorkerLifecycle:
     lifecycle = WorkerLifecycle(app, settings)
 
     def on_worker_init(sender: Any, **_: object) -> None:
-        lifecycle.start_worker(hostname=sender.hostname, pool=_pool_name(sender.pool_cls))
+        pool = _pool_name(sender.pool_cls)
+        _or_exit(lambda: lifecycle.start_worker(hostname=sender.hostname, pool=pool))
 
     def on_worker_ready(**_: object) -> None:
         lifecycle.start_beating()
 
     def on_child_init(**_: object) -> None:
-        lifecycle.start_child()
+        _or_exit(lifecycle.start_child)
 
     def on_shutting_down(**_: object) -> None:
         lifecycle.drain()
 
-    def on_shutdown(**_: object) -> None:
+    def on_child_shutdown(**_: object) -> None:
         lifecycle.end_process()
+
+    def on_worker_shutdown(**_: object) -> None:
+        lifecycle.end_worker()
 
     connections = (
         (signals.worker_init, on_worker_init),
         (signals.worker_ready, on_worker_ready),
         (signals.worker_process_init, on_child_init),
         (signals.worker_shutting_down, on_shutting_down),
-        (signals.worker_shutdown, on_shutdown),
-        (signals.worker_process_shutdown, on_shutdown),
+        (signals.worker_shutdown, on_worker_shutdown),
+        (signals.worker_process_shutdown, on_child_shutdown),
     )
     for signal, receiver in connections:
         signal.connect(receiver, weak=False)
     return lifecycle
+
+
+def _or_exit(start: Callable[[], None]) -> None:
+    """Run a start-up step; Celery would only log its error and take work without a runtime."""
+    try:
+        start()
+    except UmbelError as error:
+        log.critical("worker cannot start: %s", error)
+        raise SystemExit(2) from error
 
 
 def _pool_name(pool: Any) -> str:

@@ -5,17 +5,14 @@ whose process lives. Rows of children that are gone are removed, so that what th
 once instead of after the term.
 """
 
-import fcntl
-import hashlib
 import os
 import socket
-import tempfile
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from psycopg import pq
 from sqlalchemy import make_url
@@ -106,32 +103,6 @@ class Presence:
         return result
 
 
-class NodeLock:
-    """A file lock that one process tree per node name holds: children inherit it.
-
-    Getting it proves that no process of an earlier life is alive. The identity carries the lock
-    file's inode and the kernel's boot id, so that equal host names on two machines differ.
-    """
-
-    def __init__(self, name: str, database_url: str) -> None:
-        digest = hashlib.sha256(f"{name} {database_url}".encode()).hexdigest()[:16]
-        self._path = Path(tempfile.gettempdir()) / f"umbel-{os.getuid()}-{digest}.lock"
-        self._file: IO[str] | None = None
-        self.name = name
-        self.is_exclusive = False
-
-    def acquire(self) -> str:
-        """Take the lock if it is free; the node's identity, unique to this boot if it is not."""
-        self._file = self._path.open("a")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return f"{self.name} {new_id('boot')}"
-        self.is_exclusive = True
-        status = os.fstat(self._file.fileno())
-        return f"{self.name} {_boot_id()}:{status.st_dev}:{status.st_ino}"
-
-
 def new_worker_id() -> WorkerId:
     """An id for this process and this life of it."""
     return WorkerId(new_id("wrk"))
@@ -175,10 +146,3 @@ def libpq_conninfo(database_url: str) -> bytes:
 def _array(values: Sequence[str | int]) -> bytes:
     """A PostgreSQL array literal; ids and numbers need no quoting."""
     return ("{" + ",".join(map(str, values)) + "}").encode()
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
-    except OSError:
-        return "unknown"

@@ -114,7 +114,7 @@ class Settings(BaseSettings):
     """Steps that one step worker carries at once."""
     tool_concurrency: Count = Field(default_factory=lambda: max(8, 2 * (os.cpu_count() or 1)))
     """Processes of one tool worker; unset: twice the cores, 8 at least."""
-    stream_silence_seconds: Seconds = 60.0
+    stream_silence_seconds: Seconds = 300.0
     """A model stream without a single byte for so long is dead."""
     stream_first_event_seconds: Seconds = 600.0
     """A model may queue and read the prompt for so long before its first event."""
