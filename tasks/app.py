@@ -3,7 +3,7 @@
 from typing import Any
 
 from celery import Celery
-from kombu import Queue
+from kombu import Exchange, Queue
 
 from tasks.kombu_guard import install_guard
 from tasks.lifecycle import connect_signals
@@ -49,7 +49,12 @@ def celery_configuration(settings: Settings) -> dict[str, Any]:
         "accept_content": ["json"],
         "task_default_queue": CONTROL_QUEUE,
         "task_create_missing_queues": False,
-        "task_queues": [Queue(name) for name in (LOOP_QUEUE, TOOLS_QUEUE, CONTROL_QUEUE)],
+        # Each with its own exchange and key: left out, both are the default queue's, and every
+        # message would reach every queue.
+        "task_queues": [
+            Queue(name, Exchange(name, type="direct"), routing_key=name)
+            for name in (LOOP_QUEUE, TOOLS_QUEUE, CONTROL_QUEUE)
+        ],
         "task_routes": {
             "umbel.loop.*": {"queue": LOOP_QUEUE},
             "umbel.tools.*": {"queue": TOOLS_QUEUE},
