@@ -73,3 +73,6 @@ class ModelRequest:
     tools: tuple[OfferedTool, ...]
     max_output_tokens: int | None = None
     purpose: Purpose = "main"
+    cache_key: str | None = None
+    """The same for every request of one conversation, so that an endpoint finds its cache again;
+    sent only where the endpoint's profile says so."""

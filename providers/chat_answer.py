@@ -1,11 +1,13 @@
 """One Chat Completions answer as it comes together, chunk by chunk or as a whole message."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from loop.response import Failure
+from providers.answer import Heard, OnDelta
 from providers.call_pieces import CallAssembler, CallPieces
 from providers.contract import DeltaKind
+from providers.failures import is_error
 from providers.message_parts import opaque_fields, parts_of, reasoning_field
 from providers.shapes import JsonObject, as_list, as_number, as_object, as_text
 from providers.storable import TextPieces, storable
@@ -13,7 +15,6 @@ from providers.think_tags import ThinkSplitter
 from providers.usage import UsageMeter
 from umbel.strict_json import Json
 
-OnDelta = Callable[[DeltaKind, str], None]
 _MESSAGE_NOISE: Final = frozenset(("content_filter_results", "annotations", "audio", "id"))
 
 
@@ -34,13 +35,57 @@ class ChatAnswer:
         self.model: str | None = None
         self.response_id: str | None = None
         self.progress = 0
-        """Grows with everything that brings the answer on; keep-alives and empty deltas do not."""
+        self.is_waiting = True
+        self.is_over = False
         self._known = known
         self._announced: set[int] = set()
         self._on_delta = on_delta
 
-    def take_chunk(self, chunk: JsonObject) -> None:
+    def take_event(self, value: JsonObject, name: str) -> bool:  # noqa: ARG002 - no event has a name
         """Add one streamed chunk; choices other than the first are not ours."""
+        self._take_chunk(value)
+        is_ours = bool(value.get("choices") or value.get("usage"))
+        if is_ours:
+            self.is_waiting = False
+        return is_ours
+
+    def take_done(self) -> None:
+        """`[DONE]` marks the end as well as a finish reason does."""
+        self.is_ended = self.is_over = True
+
+    def take_whole(self, value: JsonObject) -> bool:
+        """Add an answer that came in one piece."""
+        if value.get("choices") or value.get("usage"):
+            self._take_answer(value)
+        return bool(value.get("choices"))
+
+    def end_empty(self) -> None:
+        """An empty body is an answer that says nothing."""
+        self.is_ended = True
+
+    def error_in(self, value: Json, name: str) -> Json:
+        """The value itself if it is an error."""
+        return value if is_error(value, name) else None
+
+    def heard(self) -> Heard:
+        """Everything so far; lets out what was held back because it might have become a tag."""
+        self._emit_words(self.words.finish())
+        return Heard(
+            text=self.words.text.joined(),
+            tagged=self.words.reasoning.joined().strip(),
+            reasoning=self.reasoning.joined(),
+            refusal=self.refusal.joined(),
+            calls=self.calls.calls,
+            usage=self.usage.result(),
+            finish_reason=self.finish_reason,
+            is_ended=self.is_ended,
+            failure=self.failure,
+            extra=self.extra,
+            model=self.model,
+            response_id=self.response_id,
+        )
+
+    def _take_chunk(self, chunk: JsonObject) -> None:
         choice = self._first_choice(chunk)
         self._take_facts(chunk, choice)
         delta = as_object(choice.get("delta"))
@@ -54,18 +99,13 @@ class ChatAnswer:
         elif as_text(choice.get("text")):
             self._take_words({"content": choice["text"]})
 
-    def take_whole(self, answer: JsonObject) -> None:
-        """Add an answer that came in one piece."""
+    def _take_answer(self, answer: JsonObject) -> None:
         choice = self._first_choice(answer)
         self._take_facts(answer, choice)
         self._take_message(as_object(choice.get("message") or choice.get("delta")))
         if not choice.get("message"):
             self._take_words({"content": choice.get("text")})
         self.is_ended = True
-
-    def end_words(self) -> None:
-        """Let out what was held back because it might have become a tag."""
-        self._emit_words(self.words.finish())
 
     def said_chars(self) -> int:
         """Characters the model has written, for an estimate of its tokens."""

@@ -42,7 +42,7 @@ class RawAnswer:
 
 @contextlib.contextmanager
 def open_answer(
-    endpoint: Endpoint, body: bytes, limits: StreamLimits, request_id: str | None
+    endpoint: Endpoint, path: str, body: bytes, limits: StreamLimits, request_id: str | None
 ) -> Iterator[RawAnswer]:
     """Post `body` as it is and give the raw answer, whatever its status; closes it at the end.
 
@@ -54,7 +54,7 @@ def open_answer(
 
     try:
         stream: openai.Stream[ChatCompletionChunk] = client_for(endpoint).post(
-            "/chat/completions",
+            path,
             cast_to=ChatCompletionChunk,
             content=body,
             stream=True,

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from loop.request import OfferedTool
 from loop.response import CallStatus, Failure, Finish, ModelTurn, ProposedCall
+from providers.answer import Heard
 from providers.call_arguments import ReadArguments, read_arguments
 from providers.call_names import resolve_name
 from providers.call_pieces import CallPieces
-from providers.chat_answer import ChatAnswer
 from providers.markup import RecoveredCall, drop_stray_tags, recover_calls
 from providers.shapes import JsonObject, storable_extra
 from providers.storable import storable
@@ -51,49 +51,49 @@ class _Draft:
 
 
 def conclude(
-    answer: ChatAnswer, offered: Sequence[OfferedTool], facts: RequestFacts, cut: Failure | None
+    heard: Heard, offered: Sequence[OfferedTool], facts: RequestFacts, cut: Failure | None
 ) -> ModelTurn:
     """The turn that an answer amounts to.
 
     Args:
-        answer: all that came.
+        heard: all that came.
         offered: the tools the request offered.
         facts: of the request.
         cut: why the connection ended, if it did not end well; without weight once the endpoint
             had said that the answer is finished.
     """
-    answer.end_words()
     schemas = {tool.name: tool.input_schema for tool in offered}
-    text, tagged = _words(answer)
-    drafts = [_draft(call) for call in answer.calls.calls]
+    text, tagged = _words(heard)
+    drafts = [_draft(call) for call in heard.calls]
     if drafts:
         text = drop_stray_tags(text)
     else:
         text, recovered = recover_calls(text, schemas)
         drafts = [_recovered(call) for call in recovered]
     read = [read_arguments(d.written_arguments, schemas.get(_name(d, schemas), {})) for d in drafts]
-    usage = answer.usage.result()
-    is_at_limit = facts.max_tokens is not None and (usage.output_tokens or 0) >= facts.max_tokens
+    is_at_limit = (
+        facts.max_tokens is not None and (heard.usage.output_tokens or 0) >= facts.max_tokens
+    )
     is_cut = is_at_limit and any(arguments.is_cut for arguments in read)
-    failure = answer.failure or _fault_of(answer, cut)
-    finish = _finish_of(answer, is_cut=is_cut, has_calls=bool(drafts))
-    text = "\n\n".join(words for words in (text, answer.refusal.joined()) if words)
+    failure = heard.failure or _fault_of(heard, cut)
+    finish = _finish_of(heard, is_cut=is_cut, has_calls=bool(drafts))
+    text = "\n\n".join(words for words in (text, heard.refusal) if words)
     if failure is None and not drafts and not text.strip():
         failure = _nothing_said(finish)
     is_void = failure is not None or finish in ("length", "content_filter")
     text, is_text_repaired = storable(text)
-    reasoning, is_reasoning_repaired = storable(_reasoning(answer, tagged))
+    reasoning, is_reasoning_repaired = storable(_reasoning(heard, tagged))
     return ModelTurn(
         text=text,
         reasoning=reasoning or None,
         calls=_calls(drafts, read, schemas, facts, is_void=is_void),
-        usage=usage,
+        usage=heard.usage,
         finish=None if failure is not None else finish,
         failure=failure,
-        extra=storable_extra(answer.extra),
+        extra=storable_extra(heard.extra),
         is_repaired=is_text_repaired or is_reasoning_repaired,
-        model=answer.model,
-        response_id=answer.response_id,
+        model=heard.model,
+        response_id=heard.response_id,
     )
 
 
@@ -105,44 +105,44 @@ def _recovered(call: RecoveredCall) -> _Draft:
     return _Draft("", call.name, call.arguments_text, {}, is_recovered=True)
 
 
-def _words(answer: ChatAnswer) -> tuple[str, str]:
+def _words(heard: Heard) -> tuple[str, str]:
     """The text, and the reasoning that stood in it between tags."""
-    text, tagged = answer.words.text.joined(), answer.words.reasoning.joined().strip()
+    text, tagged = heard.text, heard.tagged
     if not tagged and "</think>" in text:
         tagged, text = split_unopened(text)
     return text, tagged
 
 
-def _reasoning(answer: ChatAnswer, tagged: str) -> str:
-    own = answer.reasoning.joined()
+def _reasoning(heard: Heard, tagged: str) -> str:
+    own = heard.reasoning
     return f"{own}\n{tagged}" if own and tagged else own or tagged
 
 
-def _fault_of(answer: ChatAnswer, cut: Failure | None) -> Failure | None:
+def _fault_of(heard: Heard, cut: Failure | None) -> Failure | None:
     """Why the answer cannot count, judged by how it ended."""
-    reason = answer.finish_reason.lower()
+    reason = heard.finish_reason.lower()
     if reason in _BROKEN:
         message = f"The endpoint ended its answer with {reason!r}."
         return Failure(error_class="server", is_retryable=True, message=message)
     if reason == "malformed_function_call":
         message = "The endpoint could not read the call that the model wrote."
         return Failure(error_class="model_output", is_retryable=True, message=message)
-    if reason or answer.is_ended:
+    if reason or heard.is_ended:
         return None
     return cut or Failure(
         error_class="incomplete_stream",
         is_retryable=True,
-        message="The stream ended without a finish reason and without [DONE].",
+        message="The stream ended before the endpoint marked the end of its answer.",
     )
 
 
-def _finish_of(answer: ChatAnswer, *, is_cut: bool, has_calls: bool) -> Finish:
-    reason = answer.finish_reason.lower()
+def _finish_of(heard: Heard, *, is_cut: bool, has_calls: bool) -> Finish:
+    reason = heard.finish_reason.lower()
     if reason in _LENGTH or is_cut:
         return "length"
     if reason in _FILTER:
         return "content_filter"
-    if answer.refusal or reason == "refusal":
+    if heard.refusal or reason == "refusal":
         return "refusal"
     return "tool_calls" if has_calls else "stop"
 

@@ -1,4 +1,4 @@
-"""Bytes of a Chat Completions answer to a `ModelTurn`: streamed or whole, good or bad.
+"""Bytes of an answer to a `ModelTurn`: streamed or whole, good or bad, whatever the wire.
 
 The one entry both for a live stream and for recorded bytes; it knows nothing of the network.
 """
@@ -8,14 +8,15 @@ from typing import Final
 
 from loop.request import OfferedTool
 from loop.response import ErrorClass, Failure, ModelTurn
-from providers.chat_answer import ChatAnswer, OnDelta
+from providers.answer import NewAnswer, OnDelta
+from providers.chat_answer import ChatAnswer
 from providers.conclusion import RequestFacts, conclude
-from providers.failures import failure_of, is_error
-from providers.shapes import JsonObject, NotJson, as_object, read_json
+from providers.failures import failure_of
+from providers.shapes import NotJson, as_object, read_json
 from providers.sse import SseDecoder, SseEvent
 from umbel.strict_json import Json
 
-__all__ = ["ChatReader", "RequestFacts", "normalise"]
+__all__ = ["AnswerReader", "RequestFacts", "normalise"]
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 _SSE_SIGNS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
@@ -29,6 +30,7 @@ def normalise(
     headers: Mapping[str, str],
     offered: Sequence[OfferedTool],
     facts: RequestFacts = RequestFacts(),  # noqa: B008 - frozen
+    new_answer: NewAnswer = ChatAnswer,
 ) -> ModelTurn:
     """The turn that an answer amounts to; the result does not depend on how the bytes are cut.
 
@@ -38,8 +40,11 @@ def normalise(
         headers: of the answer, names in any case.
         offered: the tools of the request.
         facts: of the request.
+        new_answer: the wire's collector.
     """
-    reader = ChatReader(status=status, headers=headers, offered=offered, facts=facts)
+    reader = AnswerReader(
+        status=status, headers=headers, offered=offered, facts=facts, new_answer=new_answer
+    )
     for chunk in raw:
         reader.feed(chunk)
         if reader.is_over:
@@ -54,7 +59,7 @@ def _announced_form(status: int, headers: Mapping[str, str]) -> bool | None:
     return True if "event-stream" in headers.get("content-type", "") else None
 
 
-class ChatReader:
+class AnswerReader:
     """Takes bytes as they come and knows at any moment how far the answer is."""
 
     def __init__(
@@ -64,13 +69,14 @@ class ChatReader:
         headers: Mapping[str, str],
         offered: Sequence[OfferedTool],
         facts: RequestFacts,
+        new_answer: NewAnswer = ChatAnswer,
         on_delta: OnDelta = lambda _kind, _piece: None,
     ) -> None:
         self._status = status
         self._headers = {name.lower(): value for name, value in headers.items()}
         self._offered = offered
         self._facts = facts
-        self._answer = ChatAnswer(frozenset(tool.name for tool in offered), on_delta)
+        self._answer = new_answer(frozenset(tool.name for tool in offered), on_delta)
         self._decoder = SseDecoder()
         self._is_sse = _announced_form(status, self._headers)
         self._body = bytearray()
@@ -84,6 +90,11 @@ class ChatReader:
     def progress(self) -> int:
         """Grows with everything that brings the answer on."""
         return self._answer.progress
+
+    @property
+    def is_waiting(self) -> bool:
+        """The model works unseen: only the long limit of inactivity applies."""
+        return self._answer.is_waiting
 
     def said_chars(self) -> int:
         """Characters the model has written so far."""
@@ -110,7 +121,7 @@ class ChatReader:
             self._take_events(self._decoder.finish())
         if not self.is_over and not self.has_data_event:
             self._take_body(cut)
-        return conclude(self._answer, self._offered, self._facts, cut)
+        return conclude(self._answer.heard(), self._offered, self._facts, cut)
 
     def _sniff(self) -> bytes:
         """Decide by the first bytes what the header does not say; returns the bytes held so far."""
@@ -128,7 +139,8 @@ class ChatReader:
 
     def _take_event(self, event: SseEvent) -> None:
         if event.data.strip() == "[DONE]":
-            self._answer.is_ended = self.is_over = self.has_data_event = True
+            self._answer.take_done()
+            self.is_over = self.has_data_event = True
             return
         try:
             value = read_json(event.data)
@@ -148,13 +160,14 @@ class ChatReader:
             self._fail("protocol", "A data event of the stream is not valid JSON.")
 
     def _take_value(self, value: Json, event_name: str) -> None:
-        chunk = as_object(value)
-        self._answer.take_chunk(chunk)
-        if chunk.get("choices") or chunk.get("usage"):
+        if self._answer.take_event(as_object(value), event_name):
             self.has_data_event = True
-        if is_error(value, event_name):
+        error = self._answer.error_in(value, event_name)
+        if error is not None:
             self.has_data_event = self.is_over = True
-            self._answer.failure = failure_of(None, self._headers, value)
+            self._answer.failure = failure_of(None, self._headers, error)
+        elif self._answer.is_over:
+            self.is_over = True
 
     def _take_body(self, cut: Failure | None) -> None:
         """Judge a body that was no event stream."""
@@ -164,14 +177,12 @@ class ChatReader:
         except NotJson:
             self._take_text(text, cut)
             return
-        answer: JsonObject = as_object(value)
-        if answer.get("choices") or answer.get("usage"):
-            self._answer.take_whole(answer)
-        if self._status >= 400:
-            self._answer.failure = failure_of(self._status, self._headers, value)
-        elif is_error(value):
-            self._answer.failure = failure_of(None, self._headers, value)
-        elif not answer.get("choices"):
+        is_answer = self._answer.take_whole(as_object(value))
+        error = value if self._status >= 400 else self._answer.error_in(value, "")
+        if error is not None or self._status >= 400:
+            status = self._status if self._status >= 400 else None
+            self._answer.failure = failure_of(status, self._headers, error)
+        elif not is_answer:
             self._fail("protocol", "The answer is JSON, but neither a completion nor an error.")
 
     def _take_text(self, text: str, cut: Failure | None) -> None:
@@ -183,7 +194,7 @@ class ChatReader:
             message = "The answer is no JSON and no event stream; check the base URL of the model."
             self._fail("protocol", message)
         else:
-            self._answer.is_ended = True
+            self._answer.end_empty()
 
     def _fail(self, error_class: ErrorClass, message: str) -> None:
         """Gateways show pages of their own for a while, so the same may be sent again."""

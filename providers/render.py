@@ -20,11 +20,13 @@ from loop.request import (
 )
 from providers.call_names import replay_name
 from providers.profiles import CallIdForm, EndpointProfile
+from providers.strict_schema import fits_strict_mode
 from umbel import strict_json
 from umbel.strict_json import InvalidJson
 
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _MISTRAL_ID_CHARS: Final = 9
+_CACHE_KEY_CHARS: Final = 64
 _OUR_FIELDS: Final = frozenset(("reasoning_field",))
 
 
@@ -35,14 +37,43 @@ def render_body(request: ModelRequest, profile: EndpointProfile, endpoint_name: 
         "messages": [_message(item, profile, endpoint_name) for item in request.messages],
     }
     if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+        body["tools"] = [_tool(tool, profile) for tool in request.tools]
+        body |= parallel_switch(profile)
     body["stream"] = True
     if profile.asks_for_usage:
         body["stream_options"] = {"include_usage": True}
     if request.max_output_tokens is not None:
         body[profile.max_tokens_field] = request.max_output_tokens
+    body |= cache_key_of(request, profile)
+    return encoded(body)
+
+
+def encoded(body: dict[str, Any]) -> bytes:
+    """The one byte form of a body."""
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")  # stored text holds no surrogates; never fail on one
+
+
+def parallel_switch(profile: EndpointProfile) -> dict[str, Any]:
+    """`parallel_tool_calls` if the endpoint is to be told; endpoints refuse it without tools."""
+    switch = profile.parallel_tool_calls
+    return {} if switch == "omit" else {"parallel_tool_calls": switch == "on"}
+
+
+def strict_switch(tool: OfferedTool, profile: EndpointProfile) -> dict[str, Any]:
+    """`strict` if the endpoint is to be told."""
+    if profile.strict == "omit":
+        return {}
+    return {"strict": profile.strict == "on" and fits_strict_mode(tool.input_schema)}
+
+
+def cache_key_of(request: ModelRequest, profile: EndpointProfile) -> dict[str, Any]:
+    """`prompt_cache_key` if the endpoint knows it and the request has one."""
+    key = request.cache_key
+    if not key or not profile.sends_cache_key:
+        return {}
+    is_long = len(key) > _CACHE_KEY_CHARS
+    return {"prompt_cache_key": hashlib.sha256(key.encode()).hexdigest() if is_long else key}
 
 
 def sent_call_id(call_id: str, form: CallIdForm) -> str:
@@ -57,13 +88,14 @@ def sent_call_id(call_id: str, form: CallIdForm) -> str:
     return "".join(digits)
 
 
-def _tool(tool: OfferedTool) -> dict[str, Any]:
+def _tool(tool: OfferedTool, profile: EndpointProfile) -> dict[str, Any]:
     return {
         "type": "function",
         "function": {
             "name": tool.name,
             "description": tool.description,
             "parameters": tool.input_schema,
+            **strict_switch(tool, profile),
         },
     }
 
@@ -113,14 +145,14 @@ def _call(call: AssistantCall, profile: EndpointProfile, *, is_maker: bool) -> d
         "type": "function",
         "function": {
             "name": replay_name(call.name),
-            "arguments": _replayable(call.arguments_text),
+            "arguments": replayable_arguments(call.arguments_text),
         },
     }
     extra = call.extra if is_maker else {}
     return result | {key: value for key, value in extra.items() if key not in result}
 
 
-def _replayable(arguments_text: str) -> str:
+def replayable_arguments(arguments_text: str) -> str:
     """The argument text if it is an object; else an empty one, its result says what was wrong."""
     try:
         is_object = isinstance(strict_json.parse(arguments_text), dict)

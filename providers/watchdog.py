@@ -20,31 +20,34 @@ Clock = Callable[[], float]
 
 
 class InactivityClocks:
-    """Three moments of last activity, and how long until the first limit is reached."""
+    """Moments of last activity, and how long until the first limit is reached."""
 
     def __init__(self, limits: StreamLimits, clock: Clock = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._last_byte = self._last_progress = self._start = clock()
+        self._last_byte = self._last_progress = clock()
         self._progress = 0
-        self._has_event = False
+        self._is_waiting = True
 
-    def saw(self, *, has_data_event: bool, progress: int) -> None:
-        """Bytes came; `progress` is a counter that only real pieces of an answer raise."""
+    def saw(self, *, is_waiting: bool, progress: int) -> None:
+        """Bytes came.
+
+        Args:
+            is_waiting: the model works unseen: no piece yet, or it reasons without a word.
+            progress: a counter that only real pieces of an answer raise.
+        """
         now = self._clock()
         self._last_byte = now
-        if progress != self._progress or has_data_event != self._has_event:
-            self._progress, self._has_event = progress, has_data_event
+        if progress != self._progress or is_waiting != self._is_waiting:
+            self._progress, self._is_waiting = progress, is_waiting
             self._last_progress = now
 
     def seconds_left(self) -> float:
         """Seconds until a limit is reached; zero or less if one is."""
-        silence = self._last_byte + self._limits.silence_seconds
-        if self._has_event:
-            other = self._last_progress + self._limits.progress_seconds
-        else:
-            other = self._start + self._limits.first_event_seconds
-        return min(silence, other) - self._clock()
+        limits = self._limits
+        pause = limits.first_event_seconds if self._is_waiting else limits.progress_seconds
+        silence = self._last_byte + limits.silence_seconds
+        return min(silence, self._last_progress + pause) - self._clock()
 
 
 class Watchdog:

@@ -16,7 +16,8 @@ from loop.response import ModelTurn
 from providers.chat import ChatProvider
 from providers.contract import Endpoint, StreamControl, StreamHandle, StreamLimits
 from providers.normalise import normalise
-from providers.profiles import EndpointProfile, Refusals
+from providers.profiles import EndpointProfile
+from providers.refusals import Refusals
 from tests.providers.case_view import case_view
 from tests.providers.cases import Case, read_cases
 from tests.providers.compare import differences

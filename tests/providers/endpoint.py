@@ -17,7 +17,7 @@ from providers.contract import (
     StreamHandle,
     StreamLimits,
 )
-from providers.profiles import Refusals
+from providers.refusals import Refusals
 from tests.providers.wire import OFFERED
 
 HEAD = (

@@ -12,7 +12,7 @@ from loop.request import (
     ToolMessage,
     UserMessage,
 )
-from providers.profiles import DEFAULT, EndpointProfile, Refusals, profile_for
+from providers.profiles import DEFAULT, EndpointProfile, profile_for
 from providers.render import render_body, sent_call_id
 from tests.providers.wire import OFFERED
 
@@ -144,20 +144,6 @@ def test_reasoning_goes_back_where_the_endpoint_wants_it() -> None:
 def test_limit_of_tokens_is_named_as_the_endpoint_knows_it(base_url: str, field: str) -> None:
     body = body_of(UserMessage("x"), profile=profile_for(base_url), max_output_tokens=64)
     assert body[field] == 64
-
-
-def test_refused_fields_are_learnt_per_address() -> None:
-    refusals = Refusals()
-    sent = b'{"max_tokens":5,"stream_options":{}}'
-    advice = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-    assert refusals.learn("a", sent, advice) == "max_tokens"
-    assert refusals.learn("a", sent, advice) is None
-    assert refusals.learn("a", sent, "max_tokens: 68000 > 64000") is None
-    assert refusals.learn("a", sent, "Unknown field: reasoning_content") is None
-    assert refusals.learn("a", sent, "Extra inputs are not permitted: stream_options") is not None
-    learnt = refusals.applied_to(DEFAULT, "a")
-    assert (learnt.max_tokens_field, learnt.asks_for_usage) == ("max_completion_tokens", False)
-    assert refusals.applied_to(DEFAULT, "b") == DEFAULT
 
 
 def test_profile_survives_storage() -> None:

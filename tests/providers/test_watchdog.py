@@ -19,7 +19,7 @@ def test_silence_counts_from_the_last_byte() -> None:
     clocks = InactivityClocks(LIMITS, hand)
     hand.now += 9
     assert clocks.seconds_left() == 1
-    clocks.saw(has_data_event=False, progress=0)
+    clocks.saw(is_waiting=True, progress=0)
     assert clocks.seconds_left() == 10
 
 
@@ -28,19 +28,19 @@ def test_bytes_without_an_event_do_not_move_the_first_limit() -> None:
     clocks = InactivityClocks(LIMITS, hand)
     for _ in range(11):
         hand.now += 5
-        clocks.saw(has_data_event=False, progress=0)
+        clocks.saw(is_waiting=True, progress=0)
     assert clocks.seconds_left() == 5
 
 
 def test_events_without_progress_do_not_move_the_limit_of_progress() -> None:
     hand = Hand()
     clocks = InactivityClocks(LIMITS, hand)
-    clocks.saw(has_data_event=True, progress=1)
+    clocks.saw(is_waiting=False, progress=1)
     for _ in range(3):
         hand.now += 5
-        clocks.saw(has_data_event=True, progress=1)
+        clocks.saw(is_waiting=False, progress=1)
     assert clocks.seconds_left() == 5
-    clocks.saw(has_data_event=True, progress=2)
+    clocks.saw(is_waiting=False, progress=2)
     assert clocks.seconds_left() == 10
 
 
@@ -49,3 +49,17 @@ def test_limit_that_is_reached_leaves_no_time() -> None:
     clocks = InactivityClocks(LIMITS, hand)
     hand.now += 10
     assert clocks.seconds_left() <= 0
+
+
+def test_model_that_reasons_unseen_behind_its_first_words_has_the_long_limit_again() -> None:
+    hand = Hand()
+    clocks = InactivityClocks(LIMITS, hand)
+    clocks.saw(is_waiting=False, progress=1)
+    clocks.saw(is_waiting=True, progress=1)
+    for _ in range(5):
+        hand.now += 9
+        clocks.saw(is_waiting=True, progress=1)
+    assert clocks.seconds_left() == 10
+    hand.now += 9
+    clocks.saw(is_waiting=True, progress=1)
+    assert clocks.seconds_left() == 6
