@@ -6,8 +6,8 @@ Every fault is reported in one message before anything is started.
 
 import getpass
 import os
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, get_args
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -214,6 +214,11 @@ class Settings(BaseSettings):
             for name in type(self).model_fields
         ]
 
+    def with_origins(self, origins: Mapping[str, str]) -> Self:
+        """These settings, remembering where each given value stood."""
+        self._origins.update(origins)
+        return self
+
     def _origin(self, name: str) -> str:
         given = "argument" if name in self.model_fields_set else "default"
         return self._origins.get(name, given)
@@ -245,8 +250,7 @@ def load_settings(environment: Mapping[str, str] | None = None, /, **overrides: 
         raise misconfigured([*faults, *more_faults, *describe(error, Settings, places)]) from None
     if faults or more_faults:
         raise misconfigured([*faults, *more_faults])
-    settings._origins.update({key: place for key, (_, place) in found.items()})  # noqa: SLF001
-    return settings
+    return settings.with_origins({key: place for key, (_, place) in found.items()})
 
 
 def _shown(value: object) -> str:
@@ -255,9 +259,8 @@ def _shown(value: object) -> str:
             return "not set"
         case str():
             return without_password(value)
-        case tuple():
-            return ", ".join(map(str, value)) or "none"
-        case dict():
-            return ", ".join(sorted(value)) or "none"
+        case tuple() | dict():
+            names = cast("Iterable[object]", value)  # the checker knows no element type here
+            return ", ".join(map(str, names)) or "none"
         case _:
             return str(value)

@@ -131,6 +131,8 @@ class Follower:
                 yield from self._call(event.ref, kind)
             case kind if kind not in _SILENT:
                 yield RunNoted(event=kind, detail=cast("str | None", data.get("detail")))
+            case _:
+                return
 
     def _decided(self, event: Event) -> Moment:
         step, attempt = event.data["step"], event.data["attempt"]

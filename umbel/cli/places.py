@@ -146,7 +146,7 @@ def _given(settings: Settings, folder: Path, tell: Tell) -> Place:
 def _ping(redis_url: str) -> None:
     client = connect(redis_url, role="cli", max_connections=2)
     try:
-        client.ping()
+        client.ping()  # pyright: ignore[reportUnknownMemberType]  # untyped keywords in redis-py
     except redis.RedisError as error:
         raise Unavailable(
             f"Redis at {without_password(redis_url)} does not answer: {error}. Start it, or unset "

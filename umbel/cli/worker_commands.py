@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from pydantic import SecretStr
 
@@ -79,6 +79,6 @@ def _spelled(value: Any) -> str:
         case SecretStr():
             return value.get_secret_value()
         case tuple():
-            return ",".join(map(str, value))
+            return ",".join(map(str, cast("Iterable[object]", value)))  # of no known element type
         case _:
             return str(value)
