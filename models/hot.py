@@ -185,10 +185,25 @@ e AS (
 
 # A reply that may not be applied is still spend. No fence: spend is a fact. A stored one that turns
 # out to be stale must not come back with the next claim.
+# Run after LOCK_RUN, for the event's number.
 BOOK_REPLY: Final = f"""
-UPDATE model_calls m SET decision = %(decision)s, {_REPLY_COLUMNS}
-WHERE m.run_id = %(run_id)s AND m.step = %(step)s AND m.attempt = %(attempt)s AND m.decision IS NULL
-RETURNING m.attempt
+WITH m AS (
+  UPDATE model_calls m SET decision = %(decision)s, {_REPLY_COLUMNS}
+  WHERE m.run_id = %(run_id)s AND m.step = %(step)s AND m.attempt = %(attempt)s
+    AND m.decision IS NULL
+  RETURNING m.run_id, m.attempt),
+r AS (
+  UPDATE runs SET next_seq = next_seq + 1 FROM m
+  WHERE runs.id = m.run_id AND %(decision)s::text IS NOT NULL
+  RETURNING runs.id, runs.fence, next_seq - 1 AS seq),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq,
+    CASE WHEN r.fence = %(fence)s THEN 'step.discarded' ELSE 'step.fenced_out' END, %(step)s::text,
+    jsonb_build_object('step', %(step)s::int, 'attempt', %(attempt)s::int,
+      'claimed_fence', %(fence)s::bigint), r.fence
+  FROM r)
+SELECT attempt FROM m
 """  # noqa: S608 - constant text, no input
 
 _LOST_ATTEMPT: Final = """

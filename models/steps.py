@@ -150,7 +150,7 @@ def book_reply(database: Database, claim: Claim, exchange: Exchange, *, discard:
     With `discard` the reply will never be applied; without, the next claim applies it.
     """
     parameters = _decision(claim, exchange, "discard" if discard else None)
-    [rows] = database.run((hot.BOOK_REPLY, parameters))
+    _, rows = database.run((hot.LOCK_RUN, parameters), (hot.BOOK_REPLY, parameters))
     return bool(rows)
 
 

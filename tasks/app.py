@@ -74,7 +74,7 @@ def celery_configuration(settings: Settings) -> dict[str, Any]:
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_pool_limit": 50,
-        "broker_pool_acquire_timeout": 5,
+        "broker_pool_acquire_timeout": 1,
         "broker_transport_options": {
             "visibility_timeout": 600,
             "unacked_restore_interval": 10,
