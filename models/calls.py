@@ -5,12 +5,15 @@ from typing import Any, Final, assert_never
 
 from loop.outcome import Errored, Refused, Returned, Skipped, ToolOutcome, Unknown
 from models import hot, hot_settle
-from models.database import Database, Row
+from models.database import Database, Row, Statement
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId
 from umbel.names import Effect
 
 MAX_READ_ATTEMPTS: Final = 3
 """Times a read may be started; it is repeated only after its worker was lost."""
+
+LARGE_RESULT_CHARS: Final = 1_000_000
+"""From here on a result gets more time: cut off and repeated, it would never be stored."""
 
 UNKNOWN_DETAIL: Final = (
     "A change was sent and nobody knows whether it happened. Find out in the outside system; "
@@ -161,7 +164,9 @@ def settle_lost_change(
 
 def _settle(database: Database, statement: tuple[str, dict[str, Any]]) -> Settled | None:
     lock = (hot.LOCK_RUN, {"run_id": statement[1]["run_id"]})
-    _, rows = database.run(lock, statement)
+    is_large = len(statement[1]["body"]) > LARGE_RESULT_CHARS
+    patience: list[Statement] = [(hot_settle.PATIENCE, {})] if is_large else []
+    rows = database.run(*patience, lock, statement)[-1]
     if not rows:
         return None
     row = rows[0]

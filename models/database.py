@@ -112,10 +112,17 @@ class Database:
 def _in_one_round_trip(
     connection: "psycopg.Connection[Any]", statements: Sequence[Statement]
 ) -> list[list[Row]]:
-    with connection.pipeline():
-        cursors = [
-            connection.cursor(row_factory=dict_row).execute(sql, parameters)
-            for sql, parameters in statements
-        ]
-        connection.commit()
+    try:
+        with connection.pipeline():
+            cursors = [
+                connection.cursor(row_factory=dict_row).execute(sql, parameters)
+                for sql, parameters in statements
+            ]
+            # Not `commit()`: it waits for an answer before all has been sent, and with a statement
+            # larger than the socket's buffer both sides wait for ever (as in psycopg #685). The end
+            # of the block sends everything first.
+            connection.execute("COMMIT", prepare=False)
+    except psycopg.errors.PipelineAborted as error:
+        # What the statements after a failed one are told; the failure itself came before it.
+        raise error.__context__ or error from None
     return [cursor.fetchall() if cursor.description else [] for cursor in cursors]

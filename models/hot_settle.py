@@ -6,6 +6,9 @@ pass whatever the run's fence; only the counter moves the run.
 
 from typing import Final
 
+# Before LOCK_RUN, for results of many megabytes on a slow disk.
+PATIENCE: Final = "SET LOCAL statement_timeout = '60s'"
+
 # What every settling statement shares, given `c` (the settled call, with `was` = its state before):
 # siblings that can no longer start, the next planned calls, the join, evidence and events.
 _JOIN: Final = """

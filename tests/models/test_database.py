@@ -5,9 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from models.database import Database
+from loop.outcome import Returned
+from models.calls import settle
+from models.database import Database, Statement
 from tests.factories import a_run
-from tests.models.story import change, query, run_row
+from tests.models.story import READ, change, dispatched, query, run_row, started
 from tests.models.two_sessions import connect, holding
 from tests.worker_processes import wait_until
 from umbel.errors import InvariantBroken, Unavailable
@@ -101,6 +103,31 @@ def test_a_statement_that_took_too_long_does_not_cost_the_pool_its_connections(
     with pytest.raises(Unavailable, match="statement timeout"):
         database.run(("SET LOCAL statement_timeout = '50ms'", {}), ("SELECT pg_sleep(9)", {}))
     assert query(database, "SELECT pg_backend_pid() AS pid") == [before]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("size_chars", [300_000, 5_000_000, 32 * 1024 * 1024])
+def test_a_large_result_is_stored_like_a_small_one(database: Database, size_chars: int) -> None:
+    """Larger than a socket's buffer: client and server must not wait for each other."""
+    step = dispatched(database, READ)
+    body = f'"{os.urandom(size_chars // 2 - 1).hex()}"'
+    assert settle(database, started(database, step.calls[0]), Returned(body), "cut") is not None
+    [row] = query(database, "SELECT total_chars, body = %(body)s AS same FROM evidence", body=body)
+    assert (row["total_chars"], row["same"]) == (size_chars, True)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_the_failure_itself_is_reported_wherever_it_stands(database: Database, place: int) -> None:
+    statements: list[Statement] = [("SELECT 1", {})] * 3
+    statements[place] = ("SELECT 1 / 0", {})
+    for _ in range(20):
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            database.run(*statements)
+    large = {"text": "x" * 2_000_000}
+    statements = [("SELECT length(%(text)s)", large)] * 3
+    statements[place] = ("SELECT 1 / (length(%(text)s) - 2000000)", large)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        database.run(*statements)
 
 
 def test_a_pool_is_not_carried_across_a_fork(database: Database) -> None:
