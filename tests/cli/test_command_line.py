@@ -12,7 +12,7 @@ from umbel.cli import exits
 def test_help_teaches_with_examples_and_exit_codes(tmp_path: Path) -> None:
     shown = umbel("--help", environment={}, folder=tmp_path)
     assert shown.returncode == 0
-    assert '  umbel run "Which file' in shown.stdout
+    assert "  umbel run 'What does Umbel" in shown.stdout
     assert "umbel db migrate" in shown.stdout
     assert "130 Ctrl-C" in shown.stdout
 

@@ -9,7 +9,7 @@ UMBEL: Final = """Durable LLM-agent runs on Celery, PostgreSQL and Redis.
 
 \b
 Try it, with nothing configured:
-  umbel run "Which file explains what happens when a worker dies?"
+  umbel run 'What does Umbel mean by "a worker is dead"?'
 
 \b
 With a model of your own:
@@ -29,7 +29,7 @@ settings, 3 a part does not answer, 130 Ctrl-C. Settings: docs/configuration.md.
 """
 RUN: Final = """\b
 Examples:
-  umbel run "Which file explains what happens when a worker dies?" --workspace docs
+  umbel run 'What does Umbel mean by "a worker is dead"?' --workspace docs
   umbel run "Fix the typos in README.md" --agent editor --keep
   git diff | umbel run - --json | jq -r 'select(.type=="run.settled").answer'
 """

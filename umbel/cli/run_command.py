@@ -51,6 +51,8 @@ class RunOptions:
     model: str | None
     workspace: Path
     keep: bool
+    began: float
+    """The `time.monotonic()` that the run's length is counted from."""
 
 
 class RunCommand:
@@ -60,7 +62,6 @@ class RunCommand:
         self._settings = settings
         self._options = options
         self._screen = screen
-        self._began = time.monotonic()
         self.accepted: Accepted | None = None
         """Set once the request is written down."""
         self.place: Place | None = None
@@ -176,7 +177,7 @@ class RunCommand:
             steps=run.step,
             calls=run.calls_used,
             spending=spending_of(attempts, settings.model_settings(run.model)),
-            seconds=time.monotonic() - self._began,
+            seconds=time.monotonic() - self._options.began,
             look=self.how_to_look(),
         )
         self._screen.show(settled)

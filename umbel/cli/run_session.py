@@ -27,7 +27,8 @@ def run_session(
     """Carry one request through and return the exit code; every error is said here."""
     settings = load_settings()
     text = sys.stdin.read() if request == "-" else request
-    screen = JsonScreen(sys.stdout) if is_json else TextScreen(sys.stdout, began=time.monotonic())
+    began = time.monotonic()
+    screen = JsonScreen(sys.stdout) if is_json else TextScreen(sys.stdout, began=began)
     command = None
     try:
         screen.show(Progress(topic="request", text=text[:_REQUEST_CHARS]))
@@ -36,7 +37,7 @@ def run_session(
 
         command = RunCommand(
             settings,
-            RunOptions(request=text, agent=agent, model=model, workspace=workspace, keep=keep),
+            RunOptions(text, agent, model, workspace, keep, began),
             screen,
         )
         return command.carry_out()
