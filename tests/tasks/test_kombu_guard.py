@@ -1,0 +1,59 @@
+"""The guard against kombu's lost-connection bug, on the channel class it wraps."""
+
+from importlib.metadata import version
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import redis
+from kombu.transport.redis import Channel
+
+from tasks import kombu_guard
+from tasks.kombu_guard import KNOWN_VERSIONS, install_guard
+
+
+@pytest.fixture
+def channel_class(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The channel class as kombu made it, put back afterwards."""
+    channel: Any = Channel
+    original = channel._connparams
+    monkeypatch.setattr(channel, "_connparams", getattr(original, "__wrapped__", original))
+    return channel
+
+
+def test_the_installed_kombu_is_one_the_guard_was_made_for(channel_class: Any) -> None:
+    assert version("kombu").startswith(KNOWN_VERSIONS)
+    assert install_guard()
+    assert channel_class._connparams.is_umbel_guard
+
+
+def test_kombu_still_has_the_bug(channel_class: Any) -> None:
+    gone = SimpleNamespace(connection=SimpleNamespace(client=None))
+    with pytest.raises(AttributeError, match="hostname"):
+        channel_class._connparams(gone)
+
+
+@pytest.mark.parametrize("connection", [None, SimpleNamespace(client=None)])
+def test_a_connection_that_is_gone_is_a_connection_error(
+    channel_class: Any, connection: object
+) -> None:
+    install_guard()
+    with pytest.raises(redis.ConnectionError, match="gone"):
+        channel_class._connparams(SimpleNamespace(connection=connection))
+
+
+def test_installing_it_twice_wraps_once(channel_class: Any) -> None:
+    install_guard()
+    once = channel_class._connparams
+    assert install_guard()
+    assert channel_class._connparams is once
+
+
+def test_an_unknown_kombu_is_left_alone_and_said_so(
+    channel_class: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kombu_guard, "KNOWN_VERSIONS", ("4.0.",))
+    before = channel_class._connparams
+    assert not install_guard()
+    assert channel_class._connparams is before
+    assert "kombu guard is not active: untested version" in caplog.messages

@@ -1,0 +1,236 @@
+"""The call body: one intent ever, whatever the message does and whatever the tool does."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+
+import pytest
+
+from models.database import Database
+from tasks.tool_context import RunToolContext
+from tests.factories import RunWish, a_run, a_tool
+from tests.invariants import violations
+from tests.models.story import (
+    ME,
+    call_ids,
+    call_row,
+    call_states,
+    change,
+    count,
+    query,
+    receipt_row,
+    run_row,
+    started,
+)
+from tests.tasks.process import Process, a_process, asked, said
+from tools.definition import Tool
+from umbel.contracts import CallId
+from umbel.tool import ToolContext, ToolFailed
+
+FREELY = {"permission_mode": "full_access"}
+
+
+def prepared(
+    database: Database, tool: Tool, arguments: str = '{"a":1}'
+) -> tuple[Process, list[CallId]]:
+    """A process and the calls of a run that asked for this tool once."""
+    process = a_process(database, tool)
+    run = a_run(database, RunWish(tools=(tool,), policy=FREELY))
+    process.model.script.extend([asked((tool.name, arguments)), said()])
+    process.step(run.run_id)
+    return process, call_ids(database, run.run_id)
+
+
+def result_of(database: Database) -> object:
+    [row] = query(database, "SELECT body FROM evidence")
+    return json.loads(row["body"])
+
+
+def test_a_change_is_sent_once_however_often_its_message_comes(database: Database) -> None:
+    sent = []
+    tool = a_tool("write", lambda **arguments: sent.append(arguments), effect="mutation")
+    process, [call_id] = prepared(database, tool)
+    assert process.call(call_id) == "returned, recorded"
+    assert process.call(call_id) == "nothing to do"
+    assert sent == [{"a": 1}]
+    assert receipt_row(database, call_id)["outcome"] == "done"
+    process.carry_all()
+    assert violations(database) == []
+
+
+def test_a_change_is_sent_once_by_fifty_messages_at_once(
+    database: Database, make_database: Callable[[], Database]
+) -> None:
+    sent, may_end = [], Event()
+
+    def slowly(**arguments: object) -> str:
+        sent.append(arguments)
+        may_end.wait(10)
+        return "ok"
+
+    tool = a_tool("write", slowly, effect="mutation")
+    process, [call_id] = prepared(database, tool)
+    others = [a_process(make_database(), tool) for _ in range(4)]
+    with ThreadPoolExecutor(50) as pool:
+        told = [pool.submit((process, *others)[number % 5].call, call_id) for number in range(50)]
+        while sum(one.done() for one in told) < 49:
+            Event().wait(0.01)
+        may_end.set()
+    assert [one.result() for one in told].count("returned, recorded") == 1
+    assert len(sent) == 1
+
+
+def test_a_tool_that_raises_leaves_a_change_unknown_and_pauses_the_run(
+    database: Database,
+) -> None:
+    def breaks(**_: object) -> None:
+        raise ConnectionError("reset after send")
+
+    process, [call_id] = prepared(database, a_tool("write", breaks, effect="mutation"))
+    assert process.call(call_id) == "unknown, recorded"
+    assert call_row(database, call_id)["state"] == "unknown"
+    assert query(database, "SELECT status, reason FROM runs") == [
+        {"status": "paused", "reason": "unknown_outcome"}
+    ]
+    process.bell.calls.clear()
+    process.carry_all()
+    assert len(process.model.requests) == 1, "no model call behind an unknown outcome"
+    assert violations(database) == []
+
+
+def test_a_tool_that_knows_it_changed_nothing_lets_the_run_go_on(database: Database) -> None:
+    def refuses(**_: object) -> None:
+        raise ToolFailed("The disk is full.")
+
+    process, [call_id] = prepared(database, a_tool("write", refuses, effect="mutation"))
+    assert process.call(call_id) == "errored, recorded"
+    assert receipt_row(database, call_id)["outcome"] == "not_done"
+    process.bell.calls.clear()
+    process.carry_all()
+    assert query(database, "SELECT status FROM runs") == [{"status": "completed"}]
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), SystemExit(3), KeyboardInterrupt()])
+def test_a_read_that_raises_anything_ends_as_an_error(
+    database: Database, error: BaseException
+) -> None:
+    def breaks(**_: object) -> None:
+        raise error
+
+    process, [call_id] = prepared(database, a_tool("look", breaks))
+    assert process.call(call_id) == "errored, recorded"
+    assert call_row(database, call_id)["state"] == "errored"
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        a_tool("other"),
+        replace(a_tool("look"), version="2"),
+        replace(a_tool("look"), description="It does something else by now."),
+    ],
+)
+def test_a_tool_that_is_not_here_as_it_was_offered_is_refused(
+    database: Database, here: Tool
+) -> None:
+    _, [call_id] = prepared(database, a_tool("look"))
+    elsewhere = a_process(database, here)
+    assert elsewhere.call(call_id) == "refused: no such tool here"
+    assert call_row(database, call_id)["state"] == "refused"
+    assert elsewhere.bell.steps == [(call_row(database, call_id)["run_id"], 2)]
+    assert "tool_unavailable" in json.dumps(result_of(database))
+
+
+def test_a_result_longer_than_the_view_is_kept_whole_and_shown_cut(database: Database) -> None:
+    process = a_process(database, tool := a_tool("look", lambda **_: "x" * 5_000))
+    run = a_run(database, RunWish(tools=(tool,), policy={"result_view_chars": 1_000}))
+    process.model.script.extend([asked(("look", "{}")), said()])
+    process.step(run.run_id)
+    process.carry_all()
+    assert result_of(database) == "x" * 5_000
+    [row] = query(database, "SELECT view FROM evidence")
+    assert len(row["view"]) < 1_200
+    assert "evidence_read" in row["view"]
+
+
+def test_text_that_no_database_can_store_comes_back_as_it_was(database: Database) -> None:
+    odd = "nul \x00 and half \ud83d"
+    process, [call_id] = prepared(database, a_tool("look", lambda **_: odd))
+    assert process.call(call_id) == "returned, recorded"
+    assert result_of(database) == odd
+    assert query(database, "SELECT is_escaped FROM evidence") == [{"is_escaped": True}]
+
+
+def test_an_outcome_that_cannot_be_stored_is_replaced_and_never_claims_more_than_is_known(
+    database: Database,
+) -> None:
+    tool = a_tool("write", lambda **_: "unstorable", effect="mutation")
+    process, [call_id] = prepared(database, tool)
+    change(database, "ALTER TABLE evidence ADD CONSTRAINT no CHECK (body NOT LIKE '%%unstor%%')")
+    try:
+        assert process.call(call_id) == "returned, recorded"
+    finally:
+        change(database, "ALTER TABLE evidence DROP CONSTRAINT no")
+    assert receipt_row(database, call_id)["outcome"] == "done"
+    assert "result_lost" in json.dumps(result_of(database))
+
+
+def test_a_call_that_was_never_made_is_nothing_to_do(database: Database, process: Process) -> None:
+    assert process.call(CallId("call_none")) == "nothing to do"
+
+
+def test_a_call_that_runs_elsewhere_is_nothing_to_do(database: Database) -> None:
+    process, [call_id] = prepared(database, a_tool("look"))
+    started(database, call_id, ME)
+    assert process.call(call_id) == "nothing to do"
+
+
+def test_a_read_of_a_corrected_run_is_not_started(database: Database) -> None:
+    process, [call_id] = prepared(database, a_tool("look"))
+    change(database, "UPDATE runs SET steer_rev = steer_rev + 1")
+    assert process.call(call_id) == "not started: the call or its run has moved on"
+
+
+def test_a_tool_is_given_its_ids_earlier_results_and_a_way_to_say_that_it_lives(
+    database: Database,
+) -> None:
+    seen: dict[str, object] = {}
+
+    def look(context: ToolContext, **_: object) -> str:
+        seen.update(run=context.run_id, call=context.call_id, key=context.effect_key)
+        context.progress("half way")
+        with pytest.raises(ToolFailed, match="no workspace"):
+            context.workspace.list_files(".")
+        return "ok"
+
+    process, [call_id] = prepared(database, a_tool("look", look))
+    assert process.call(call_id) == "returned, recorded"
+    run_id = call_row(database, call_id)["run_id"]
+    assert seen == {"run": run_id, "call": call_id, "key": call_id}
+
+
+def test_progress_in_a_tight_loop_is_written_at_most_once_a_second(database: Database) -> None:
+    _, [call_id] = prepared(database, a_tool("write", effect="mutation"))
+    proof = started(database, call_id)
+    before = query(database, "SELECT xmin::text, deadline_at FROM calls")
+    context = RunToolContext(database, proof, None)
+    for _ in range(1_000):
+        context.progress()
+    assert query(database, "SELECT xmin::text, deadline_at FROM calls") == before
+
+
+def test_a_settled_call_rings_for_the_next_planned_one(database: Database) -> None:
+    tool = a_tool("look")
+    process = a_process(database, tool)
+    run = a_run(database, RunWish(tools=(tool,), policy={"parallel": 1}))
+    process.model.script.append(asked(("look", "{}"), ("look", "{}")))
+    process.step(run.run_id)
+    first, second = call_ids(database, run.run_id)
+    process.bell.calls.clear()
+    process.call(first)
+    assert process.bell.calls == [second]
+    assert call_states(database, run.run_id) == ["returned", "ready"]
+    assert run_row(database, run.run_id)["open_calls"] == 1
+    assert count(database, "receipts") == 0
