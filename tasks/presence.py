@@ -114,18 +114,25 @@ def default_node_name(role: str) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs; one that ended and was not collected yet does not."""
+    """Whether this process or a child of it runs under that number, and has not ended.
+
+    A number is given out again after a while: a stranger's life proves nothing about a child.
+    """
+    if not Path("/proc/self/stat").exists():  # not every system has it
+        return _answers(pid)
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
+        state, parent, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
         return False
-    except OSError:  # no /proc on this system
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
-    return state not in ("Z", "X")
+    return state not in ("Z", "X") and os.getpid() in (pid, int(parent))
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def libpq_conninfo(database_url: str) -> bytes:
