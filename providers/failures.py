@@ -25,7 +25,8 @@ _CODE_KEYS: Final = ("code", "type", "status", "error_code", "error_type")
 _FILTER_CODES: Final = frozenset((
     "content_filter", "content_filter_error", "content_policy_violation", "data_inspection_failed",
     "responsibleaipolicyviolation", "content_filtered", "prohibited_content", "sensitive",
-    "moderation_blocked",
+    "moderation_blocked", "bio_policy", "cyber_policy", "misalignment_policy_violation",
+    "image_content_policy_violation",
 ))  # fmt: skip
 _CONTEXT_CODES: Final = frozenset((
     "context_length_exceeded", "exceed_context_size_error", "context_window_exceeded",
@@ -51,9 +52,14 @@ _AUTH_CODES: Final = frozenset((
 _REQUEST_CODES: Final = frozenset((
     "invalid_request_error", "badrequesterror", "bad_request", "invalid_argument",
     "not_found_error", "model_not_found", "invalid_request", "unsupported_parameter",
-    "validation_error", "notfounderror", "unsupported_value",
+    "validation_error", "notfounderror", "unsupported_value", "invalid_prompt",
+    "data_residency_mismatch", "invalid_image", "invalid_image_format", "invalid_base64_image",
+    "invalid_image_url", "invalid_image_mode", "image_too_large", "image_too_small",
+    "image_parse_error", "image_file_too_large", "unsupported_image_media_type",
+    "empty_image_file", "failed_to_download_image", "image_file_not_found",
 ))  # fmt: skip
 
+_FLAGGED: Final = re.compile(r"flagged as potentially violating|content management policy", re.I)
 _CONTEXT_WORDS: Final = re.compile(
     r"context[ _-]?(?:length|window|size|limit)|maximum context|context the overflows"
     r"|maximum prompt length|maximum model length|max_model_len|range of input length"
@@ -187,6 +193,7 @@ def _filtered(facts: _Facts) -> ErrorClass | None:
     choice = as_object(next(iter(as_list(facts.body.get("choices"))), None))
     is_filtered = (
         facts.codes & _FILTER_CODES
+        or _FLAGGED.search(facts.prose)
         or choice.get("finish_reason") == "content_filter"
         or "flagged_input" in as_object(facts.error.get("metadata"))
     )

@@ -102,7 +102,7 @@ class OutputItems:
     def announce(self, item: JsonObject, index: int | None) -> OutputItem:
         """An item was added: a new one unless its deltas came before."""
         early = [known for known in self._items if not known.is_announced]
-        found = _same(item, self._items)
+        found = _same(item, index, self._items)
         if found is None and index is not None:
             found = _beside(item, index, early)
         found = found or self._open(kind_of(item), index, as_text(item.get("id")))
@@ -113,7 +113,7 @@ class OutputItems:
     def settle(self, item: JsonObject, index: int | None) -> OutputItem:
         """An item is done; it stands for everything that came of it."""
         open_ones = [known for known in self._items if not known.is_done]
-        found = _same(item, self._items) or _beside(item, index, open_ones)
+        found = _same(item, index, self._items) or _beside(item, index, open_ones)
         found = found or self._open(kind_of(item), index, as_text(item.get("id")))
         self._take(found, item, is_done=True)
         return found
@@ -127,7 +127,7 @@ class OutputItems:
         unknown: list[tuple[int, JsonObject]] = []
         for index, entry in enumerate(as_list(output)):
             item = as_object(entry)
-            found = _same(item, left)
+            found = _same(item, index, left)
             if found is None:
                 unknown.append((index, item))
             else:
@@ -179,17 +179,30 @@ def words_of(item: JsonObject) -> Iterator[tuple[PartKind, int, str]]:
         yield "summary", number, as_text(as_object(entry).get("text"))
 
 
-def _same(item: JsonObject, known: list[OutputItem]) -> OutputItem | None:
-    """The item with the same call id, else with the same id."""
+def _same(item: JsonObject, index: int | None, known: list[OutputItem]) -> OutputItem | None:
+    """The item with the same call id, else with the same id.
+
+    One call id alone may stand for two calls: its item's id or place must fit as well.
+    """
     kind, item_id, call_id = kind_of(item), as_text(item.get("id")), as_text(item.get("call_id"))
     mine = [other for other in known if other.kind == kind]
-    by_call = (other for other in mine if call_id and other.call.model_id == call_id)
+    by_call = (
+        other
+        for other in mine
+        if call_id and other.call.model_id == call_id and _is_near(other, item_id, index)
+    )
     by_id = (
         other
         for other in mine
         if item_id and other.item_id == item_id and _may_be_call(other, call_id)
     )
     return next(by_call, None) or next(by_id, None)
+
+
+def _is_near(known: OutputItem, item_id: str, index: int | None) -> bool:
+    if not item_id or not known.item_id or known.item_id == item_id:
+        return True
+    return index is None or known.index is None or known.index == index
 
 
 def _beside(item: JsonObject, index: int | None, known: list[OutputItem]) -> OutputItem | None:

@@ -1,7 +1,7 @@
 """Runs a folder of provider cases, each from its bytes and over real HTTP."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from loop.request import (
@@ -13,7 +13,6 @@ from loop.request import (
     UserMessage,
 )
 from loop.response import ModelTurn
-from providers.chat import ChatProvider
 from providers.contract import Endpoint, StreamControl, StreamHandle, StreamLimits
 from providers.normalise import normalise
 from providers.profiles import EndpointProfile
@@ -57,14 +56,26 @@ def run_provider_cases(
 
 def read_direct(case: Case) -> ModelTurn:
     """The turn of a case from its bytes alone."""
-    status, headers, body = case.wire
-    return normalise([body], status=status, headers=headers, offered=case.offered, facts=case.facts)
+    return read_pieces(case, [case.wire[2]])
+
+
+def read_pieces(case: Case, raw: Iterable[bytes]) -> ModelTurn:
+    """The turn of a case from its body cut in any way."""
+    status, headers, _ = case.wire
+    return normalise(
+        raw,
+        status=status,
+        headers=headers,
+        offered=case.offered,
+        facts=case.facts,
+        new_answer=case.provider.wire.new_answer,
+    )
 
 
 def read_over_http(case: Case, address: str) -> ModelTurn:
     """The turn of a case from the adapter, over a real connection."""
     endpoint = Endpoint(base_url=f"{address}/{case.name}/v1", api_key="")
-    provider = ChatProvider(endpoint, profile=_PLAIN, refusals=Refusals())
+    provider = case.provider(endpoint, profile=_PLAIN, refusals=Refusals())
     request = _request(case)
     control = StreamControl(
         handle=StreamHandle(),

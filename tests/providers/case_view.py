@@ -18,6 +18,7 @@ def case_view(turn: ModelTurn) -> dict[str, Any]:
         "finish": turn.finish,
         "error": _error(turn.failure),
         "message": turn.failure.message if turn.failure else None,
+        "extra": turn.extra,
     }
 
 

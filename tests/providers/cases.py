@@ -1,4 +1,7 @@
-"""Recorded answers of endpoints as test inputs: `tests/data/cases/provider`, README there."""
+"""Recorded answers of endpoints as test inputs: `tests/data/cases/provider`, README there.
+
+A folder of another wire than Chat Completions names it in a file `wire-api`.
+"""
 
 import json
 from dataclasses import dataclass
@@ -7,9 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from loop.request import OfferedTool
+from providers.chat import ChatProvider
+from providers.http_provider import HttpProvider
 from providers.normalise import RequestFacts
+from providers.responses import ResponsesProvider
 
-FOLDER: Final = Path(__file__).parents[1] / "data" / "cases" / "provider"
+CASES: Final = Path(__file__).parents[1] / "data" / "cases"
+FOLDER: Final = CASES / "provider"
+FOLDERS: Final = (FOLDER, CASES / "provider-own", CASES / "responses")
+_PROVIDERS: Final[dict[str, type[HttpProvider]]] = {
+    "chat": ChatProvider,
+    "responses": ResponsesProvider,
+}
 
 
 @dataclass(frozen=True)
@@ -18,6 +30,8 @@ class Case:
 
     path: Path
     offered: tuple[OfferedTool, ...]
+    provider: type[HttpProvider] = ChatProvider
+    """The adapter that reads it."""
 
     @property
     def name(self) -> str:
@@ -58,7 +72,14 @@ def read_cases(folder: Path = FOLDER) -> list[Case]:
     tools = folder / "tools.json"
     offered = read_tools(tools if tools.exists() else FOLDER / "tools.json")
     found = (path for path in sorted(folder.iterdir()) if (path / "expect.json").exists())
-    return [Case(path, offered) for path in found]
+    wire = folder / "wire-api"
+    provider = _PROVIDERS[wire.read_text().strip() if wire.exists() else "chat"]
+    return [Case(path, offered, provider) for path in found]
+
+
+def read_every_case() -> list[Case]:
+    """The cases of all our folders."""
+    return [case for folder in FOLDERS for case in read_cases(folder)]
 
 
 def read_tools(path: Path) -> tuple[OfferedTool, ...]:

@@ -10,6 +10,8 @@ def differences(expect: dict[str, Any], got: dict[str, Any]) -> list[str]:
     keys = ("text", "reasoning", "usage", "finish")
     found = [f"{key}: want {expect[key]!r}, got {got.get(key)!r}"
              for key in keys if expect[key] != got.get(key)]  # fmt: skip
+    if "extra" in expect and expect["extra"] != got.get("extra"):
+        found.append(f"extra: want {expect['extra']!r}, got {got.get('extra')!r}")
     found += _error_differences(expect, got)
     wanted, calls = expect["tool_calls"], got.get("tool_calls") or []
     if len(wanted) != len(calls):

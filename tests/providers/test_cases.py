@@ -4,11 +4,11 @@ import pytest
 
 from tests.providers.case_runner import read_direct, read_over_http, run_provider_cases
 from tests.providers.case_view import case_view
-from tests.providers.cases import FOLDER, Case, read_cases
+from tests.providers.cases import FOLDER, Case, read_every_case
 from tests.providers.compare import differences
 from tests.providers.replay_server import replaying
 
-CASES = read_cases()
+CASES = read_every_case()
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,18 @@
-from collections.abc import Iterable
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loop.response import ModelTurn
-from providers.normalise import normalise
-from tests.providers.cases import Case, read_cases
+from providers.chat import ChatProvider
+from tests.providers.case_runner import read_pieces as read
+from tests.providers.cases import Case, read_every_case
 
-CASES = read_cases()
+CASES = read_every_case()
+PIECES = 8
 STREAMS = [case for case in CASES if (case.path / "wire.sse").exists()]
-SMALL = sorted(STREAMS, key=lambda case: len(case.wire[2]))[:12]
-
-
-def read(case: Case, raw: Iterable[bytes]) -> ModelTurn:
-    status, headers, _ = case.wire
-    return normalise(raw, status=status, headers=headers, offered=case.offered, facts=case.facts)
+CHAT_STREAMS = [case for case in STREAMS if case.provider is ChatProvider]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -24,11 +21,14 @@ def test_answer_read_byte_by_byte_is_the_same(case: Case) -> None:
     assert read(case, (body[n : n + 1] for n in range(len(body)))) == read(case, [body])
 
 
-@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
-def test_answer_cut_in_two_anywhere_is_the_same(case: Case) -> None:
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_answer_cut_at_every_boundary_is_the_same(case: Case) -> None:
     body = case.wire[2]
     whole = read(case, [body])
-    assert all(read(case, [body[:n], body[n:]]) == whole for n in range(1, len(body)))
+    apart = len(body) // PIECES + 1  # each reading is cut in several places, every place once
+    for start in range(apart):
+        cuts = [0, *range(start, len(body), apart), len(body)]
+        assert read(case, [body[a:b] for a, b in pairwise(cuts)]) == whole, cuts
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -36,7 +36,7 @@ def test_answer_cut_in_two_anywhere_is_the_same(case: Case) -> None:
 def test_answer_in_random_pieces_is_the_same(case: Case, data: st.DataObject) -> None:
     body = case.wire[2]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)), max_size=12)))
-    pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True)]
+    pieces = [body[a:b] for a, b in pairwise([0, *cuts, len(body)])]
     assert read(case, pieces) == read(case, [body])
 
 
@@ -51,7 +51,7 @@ def test_damaged_answer_is_a_turn_not_an_exception(case: Case, cut: float, noise
     assert ModelTurn.model_validate_json(stored) == turn
 
 
-@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CHAT_STREAMS, ids=lambda case: case.name)
 def test_no_call_of_a_cut_answer_runs(case: Case) -> None:
     body = case.wire[2]
     start = body.find(b'finish_reason":"')
