@@ -25,6 +25,7 @@ _CERTIFICATE_HELP: Final = (
     "The certificate of the endpoint cannot be verified; install the system's ca-certificates or "
     "set SSL_CERT_FILE."
 )
+_SECRET_CHARS: Final = 6  # what stands in for a key at local servers is shorter: "none", "x"
 _KEY_HELP: Final = "The API key holds characters that no HTTP header can carry; set it anew."
 
 
@@ -104,7 +105,7 @@ class Exchange:
     def _masked(self, turn: ModelTurn) -> ModelTurn:
         """An endpoint may repeat the key in its message."""
         key, failure = self.endpoint.api_key, turn.failure
-        if failure is None or not key or key not in failure.message:
+        if failure is None or len(key) < _SECRET_CHARS or key not in failure.message:
             return turn
         masked = failure.model_copy(update={"message": failure.message.replace(key, "***")})
         return turn.model_copy(update={"failure": masked})
