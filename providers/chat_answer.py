@@ -15,6 +15,7 @@ from providers.think_tags import ThinkSplitter
 from providers.usage import UsageMeter
 from umbel.strict_json import Json
 
+_NO_REASON: Final = frozenset(("null", "none"))  # the text, as some gateways write it
 _MESSAGE_NOISE: Final = frozenset(("content_filter_results", "annotations", "audio", "id"))
 
 
@@ -64,8 +65,15 @@ class ChatAnswer:
         self.is_ended = True
 
     def error_in(self, value: Json, name: str) -> Json:
-        """The value itself if it is an error."""
-        return value if is_error(value, name) else None
+        """The value itself if it is an error, or the error inside its choice or Groq's part."""
+        if is_error(value, name):
+            return value
+        chunk = as_object(value)
+        choice = self._first_choice(chunk)
+        for place in (choice.get("error"), as_object(chunk.get("x_groq")).get("error")):
+            if isinstance(place, dict | str) and place:
+                return {"error": place}
+        return None
 
     def heard(self) -> Heard:
         """Everything so far; lets out what was held back because it might have become a tag."""
@@ -121,7 +129,9 @@ class ChatAnswer:
     def _take_facts(self, chunk: JsonObject, choice: JsonObject) -> None:
         if self.usage.add_chunk(chunk, choice):
             self.progress += 1
-        self.finish_reason = as_text(choice.get("finish_reason")) or self.finish_reason
+        reason = as_text(choice.get("finish_reason"))
+        if reason and reason.lower() not in _NO_REASON:
+            self.finish_reason = reason
         self.model = self.model or storable(as_text(chunk.get("model")))[0][:200] or None
         self.response_id = self.response_id or storable(as_text(chunk.get("id")))[0][:200] or None
 

@@ -20,16 +20,26 @@ _CODE: Final = re.compile(
 _BLOCK: Final = re.compile(
     r"<(?P<tag>tool_call|function_call|tool_calls)>(?P<tagged>.*?)</(?P=tag)>"
     r"|(?P<bare><function=[^>\n]+>.*?</function>)"
-    r"|\[TOOL_CALLS\]\s*(?P<listed>\[.*\])\s*\Z",
+    r"|\[TOOL_CALLS\]\s*(?P<listed>\[.*\])\s*\Z"
+    r"|\[TOOL_CALLS\]\s*(?P<named>[\w.-]+(?:\[ARGS\])?\s*\{.*\})\s*\Z"
+    r"|<[|\uff5c]tool[_\u2581]call[_\u2581]begin[|\uff5c]>(?P<begun>.*?)<[|\uff5c]tool[_\u2581]call[_\u2581]end[|\uff5c]>",
     re.DOTALL,
 )
 _FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>(.*)</function>\s*", re.DOTALL)
 _PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>(.*?)</parameter>", re.DOTALL)
 _ARG_KEYS: Final = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+_NAMED: Final = re.compile(r"([\w.-]+)(?:\[ARGS\])?\s*(\{.*\})", re.DOTALL)
+_BEGUN: Final = re.compile(
+    r"\s*([\w.-]+)(?::\d+)?\s*<[|\uff5c]tool[_\u2581](?:call[_\u2581]argument[_\u2581]begin|sep)[|\uff5c]>\s*(\{.*\})\s*",
+    re.DOTALL,
+)
+_SECTION: Final = re.compile(
+    r"<[|\uff5c]tool[_\u2581]calls(?:[_\u2581]section)?[_\u2581](?:begin|end)[|\uff5c]>"
+)
 _STRAY: Final = re.compile(
     r"</(?:tool_calls?|function_call|function|parameter|invoke|think)>|<\|(?:tool_call_end|call)\|>"
 )
-_CHEAP_SIGNS: Final = ("</tool", "</function", "[TOOL_CALLS]")
+_CHEAP_SIGNS: Final = ("</tool", "</function", "[TOOL_CALLS]", "call_end|>", "call\u2581end\uff5c>")
 
 Schemas = Mapping[str, dict[str, Any]]
 
@@ -54,7 +64,8 @@ def recover_calls(text: str, schemas: Schemas) -> tuple[str, list[RecoveredCall]
             calls.extend(found)
             kept.append(text[end : block.start()])
             end = block.end()
-    return ("".join([*kept, text[end:]]).strip() if calls else text), calls
+    rest = _SECTION.sub("", "".join([*kept, text[end:]])).strip()
+    return (rest if calls else text), calls
 
 
 def drop_stray_tags(text: str) -> str:
@@ -77,6 +88,10 @@ def _is_within(place: int, spans: list[tuple[int, int]]) -> bool:
 
 def _read_block(block: re.Match[str], schemas: Schemas) -> list[RecoveredCall]:
     """Every call of a block; none if any part of it cannot be used."""
+    for form, written in ((_NAMED, block["named"]), (_BEGUN, block["begun"])):
+        if written is not None:
+            found = form.fullmatch(written)
+            return _named_call(found[1], found[2], schemas) if found else []
     body = block["tagged"] or block["bare"] or block["listed"] or ""
     if _FUNCTION.fullmatch(body):
         return _read_function(body, schemas)
@@ -107,14 +122,20 @@ def _read_function(body: str, schemas: Schemas) -> list[RecoveredCall]:
     found = _FUNCTION.fullmatch(body)
     if found is None or "<function=" in found[2]:
         return []
-    name, inner = resolve_name(found[1].strip(), schemas), found[2].strip()
+    name, inner = found[1].strip(), found[2].strip()
     parameters = {key.strip(): value for key, value in _PARAMETER.findall(inner)}
     if parameters or not inner:
         return _typed_call(name, parameters, schemas)
+    return _named_call(name, inner, schemas)
+
+
+def _named_call(written: str, arguments: str, schemas: Schemas) -> list[RecoveredCall]:
+    """A call given as its name and the JSON text of its arguments."""
     try:
-        value = strict_json.parse(inner, lenient_controls=True)
+        value = strict_json.parse(arguments, lenient_controls=True)
     except InvalidJson:
         return []
+    name = resolve_name(written, schemas)
     is_call = name in schemas and isinstance(value, dict)
     return [RecoveredCall(name, strict_json.dump(value))] if is_call else []
 

@@ -1,6 +1,7 @@
 import json
 import socket
 import threading
+import zlib
 
 import pytest
 
@@ -8,6 +9,7 @@ from loop.response import ModelTurn
 from providers.chat import ChatProvider
 from providers.contract import Endpoint
 from tests.providers.endpoint import (
+    HEAD,
     REQUEST,
     Visit,
     ask,
@@ -109,6 +111,31 @@ def test_connection_broken_behind_the_finish_is_a_whole_answer() -> None:
 def test_answer_is_over_at_done_though_the_connection_stays_open() -> None:
     with serving(says(text("ok"), end(), then=Visit.hang)) as server:
         assert ask(server.base_url).text == "ok"
+
+
+def test_compressed_stream_is_read_as_it_comes() -> None:
+    pack = zlib.compressobj(wbits=31)
+    head = HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
+
+    def squeeze(visit: Visit) -> None:
+        visit.send(head)
+        for part in (text("o"), text("k"), end()):
+            visit.chunk(pack.compress(part) + pack.flush(zlib.Z_SYNC_FLUSH))
+        visit.hang()  # the answer is over at [DONE], unpacked piece by piece
+
+    with serving(squeeze) as server:
+        turn = ask(server.base_url)
+    assert (turn.text, turn.failure) == ("ok", None)
+    assert b"accept-encoding: gzip" in server.visits[0].head.lower()
+
+
+def test_stand_in_for_a_key_masks_no_words() -> None:
+    def refuse(visit: Visit) -> None:
+        error = b'{"error":{"message":"unknown key kind"}}'
+        visit.send(b"HTTP/1.1 401 No\r\ncontent-length: %d\r\n\r\n%s" % (len(error), error))
+
+    with serving(refuse) as server:
+        assert failure(ask(server.base_url)).message == "unknown key kind"
 
 
 def test_field_that_an_endpoint_refuses_by_name_is_not_sent_again() -> None:

@@ -26,7 +26,7 @@ TOOLS = tuple(
     for name in ("search_files", "list_files", "read_file")
 )
 SEARCH: tuple[Message, ...] = (UserMessage('Where is "needle" written?'),)
-LIMITS = StreamLimits(silence_seconds=2, first_event_seconds=2, progress_seconds=0.5)
+LIMITS = StreamLimits(silence_seconds=3, first_event_seconds=3, progress_seconds=1.5)
 TALK = ModelRequest("demo", (UserMessage("hello there"),), ())
 
 
@@ -34,6 +34,7 @@ def ask(server: DemoServer, model: str, *, run: str = "run_1", **more: Any) -> M
     """One request of a run; the search for a needle unless told otherwise."""
     request = replace(ModelRequest(model, SEARCH, TOOLS), **more)
     provider = provider_at(server.base_url)
+    provider.prepare()  # a machine under load takes its time
     body = provider.render(request, provider.form())
     return provider.stream(request, body, control(LIMITS, request_id=f"{run}:s1:a1"))
 

@@ -15,7 +15,7 @@ from umbel.errors import Misconfigured
 
 RECORDED = {case.name[4:]: case for case in read_cases(CASES / "responses")}
 STREAMS = [case for case in RECORDED.values() if (case.path / "wire.sse").exists()]
-LIMITS = StreamLimits(silence_seconds=20, first_event_seconds=20, progress_seconds=0.4)
+LIMITS = StreamLimits(silence_seconds=20, first_event_seconds=20, progress_seconds=1.0)
 
 
 def body_of(name: str) -> bytes:
@@ -68,7 +68,7 @@ def test_model_that_reasons_unseen_is_not_taken_for_stalled() -> None:
     def think(visit: Visit) -> None:
         visit.send(HEAD)
         visit.chunk(reasoning)
-        visit.over.wait(1.2)
+        visit.over.wait(2.0)
         visit.chunk(rest)
         visit.end()
 

@@ -6,7 +6,16 @@ import pytest
 
 from loop.response import ModelTurn
 from providers.contract import AbortReason, StreamHandle, StreamLimits
-from tests.providers.endpoint import HEAD, Visit, ask, control, failure, says, serving
+from tests.providers.endpoint import (
+    HEAD,
+    Visit,
+    ask,
+    control,
+    failure,
+    provider_at,
+    says,
+    serving,
+)
 from tests.providers.wire import chunk, end, event, text
 
 QUICK = StreamLimits(silence_seconds=0.3, first_event_seconds=0.3, progress_seconds=0.3)
@@ -44,13 +53,15 @@ def test_slow_stream_that_makes_progress_is_left_alone() -> None:
     def trickle(visit: Visit) -> None:
         visit.send(HEAD)
         for _ in range(8):
-            visit.over.wait(0.1)
+            visit.over.wait(0.25)
             visit.chunk(text("a"))
         visit.chunk(end())
         visit.end()
 
+    limits = StreamLimits(silence_seconds=1.5, first_event_seconds=1.5, progress_seconds=1.5)
+    provider_at("http://127.0.0.1:9/v1").prepare()  # a machine under load takes its time
     with serving(trickle) as server:
-        turn = ask(server.base_url, control(QUICK))
+        turn = ask(server.base_url, control(limits))
     assert (turn.text, turn.failure) == ("aaaaaaaa", None)
 
 
@@ -63,7 +74,7 @@ def test_comments_keep_a_queued_request_alive_until_its_first_event() -> None:
         visit.chunk(text("now") + end())
         visit.end()
 
-    limits = StreamLimits(silence_seconds=0.3, first_event_seconds=5, progress_seconds=0.3)
+    limits = StreamLimits(silence_seconds=1.5, first_event_seconds=9, progress_seconds=0.3)
     with serving(queue) as server:
         assert ask(server.base_url, control(limits)).text == "now"
 
