@@ -70,6 +70,8 @@ class RunRecord:
     steps: tuple[RecordedStep, ...]
     tools: tuple[OfferedTool, ...]
     max_output_tokens: int | None
+    cache_key: str | None = None
+    """Names the conversation, for endpoints that cache by a key."""
 
 
 def build_request(record: RunRecord) -> ModelRequest:
@@ -85,6 +87,7 @@ def build_request(record: RunRecord) -> ModelRequest:
         messages=tuple(messages),
         tools=record.tools,
         max_output_tokens=record.max_output_tokens,
+        cache_key=record.cache_key,
     )
 
 

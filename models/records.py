@@ -11,13 +11,15 @@ from loop.response import ModelTurn
 from loop.transcript import RecordedCall, RecordedStep, RunRecord, offered_tools
 from models.database import Database, Row
 from models.schema import parse_stored
-from umbel.contracts import RunId
+from umbel.contracts import RunId, ThreadId
 from umbel.errors import InvariantBroken
+from umbel.names import WireName
 
 _SPEC: Final = """
-SELECT run_id, model, instructions, policy, encode(policy_sha, 'hex') AS policy_sha, tools,
-  encode(tools_sha, 'hex') AS tools_sha, workspace
-FROM run_specs WHERE run_id = %(run_id)s
+SELECT s.run_id, r.thread_id, s.model, s.wire, s.instructions, s.policy,
+  encode(s.policy_sha, 'hex') AS policy_sha, s.tools, encode(s.tools_sha, 'hex') AS tools_sha,
+  s.workspace
+FROM run_specs s JOIN runs r ON r.id = s.run_id WHERE s.run_id = %(run_id)s
 """
 _REQUEST: Final = """
 SELECT manifest, request_sha FROM model_calls
@@ -42,7 +44,9 @@ class RunSpec:
     """What was frozen into the run; immutable, so a process may keep it."""
 
     run_id: RunId
+    thread_id: ThreadId
     model: str
+    wire: WireName
     instructions: str
     policy: Policy
     policy_sha: str
@@ -93,7 +97,9 @@ def load_spec(database: Database, run_id: RunId) -> RunSpec:
     row = rows[0]
     return RunSpec(
         run_id=run_id,
+        thread_id=ThreadId(row["thread_id"]),
         model=row["model"],
+        wire=row["wire"],
         instructions=row["instructions"],
         policy=parse_stored(Policy, row["policy"]),
         policy_sha=row["policy_sha"],
@@ -140,6 +146,7 @@ def load_record(database: Database, spec: RunSpec, step: int) -> RunRecord:
         steps=tuple(_recorded_step(row, by_step.get(row["step"], [])) for row in replies),
         tools=offered_tools(spec.tools),
         max_output_tokens=spec.policy.max_output_tokens,
+        cache_key=spec.thread_id,
     )
 
 

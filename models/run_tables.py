@@ -17,7 +17,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from models.schema import HOT_TABLE, NOW, Id, Moment, id_column, metadata, one_of, tenant_column
-from umbel.names import DECISION_KINDS, REASONS, RUN_STATUSES, WORKS
+from umbel.names import DECISION_KINDS, REASONS, RUN_STATUSES, WIRES, WORKS
 
 workers = Table(
     "workers",
@@ -166,6 +166,7 @@ run_specs = Table(
     Column("agent", Text, nullable=False),
     Column("profile", Text, nullable=False),
     Column("model", Text, nullable=False),
+    Column("wire", Text, nullable=False, server_default="chat", comment="API of the endpoint"),
     Column("instructions", Text, nullable=False),
     Column("policy", Text, nullable=False, comment="expanded policy, JSON text"),
     Column("policy_sha", LargeBinary, nullable=False),
@@ -173,6 +174,7 @@ run_specs = Table(
     Column("tools_sha", LargeBinary, nullable=False),
     Column("workspace", Text, comment="folder the run's file tools may touch"),
     Column("created_at", Moment, nullable=False, server_default=NOW),
+    one_of("wire", WIRES),
     CheckConstraint("policy_sha = sha256(convert_to(policy, 'UTF8'))", name="policy_sha"),
     CheckConstraint("tools_sha = sha256(convert_to(tools, 'UTF8'))", name="tools_sha"),
     ForeignKeyConstraint(["run_id"], ["runs.id"]),

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from models.tables import entries, events, run_specs, runs, threads, workers
 from umbel.contracts import Principal, RunId, ThreadId, new_id
 from umbel.errors import InvalidInput
-from umbel.names import RunStatus
+from umbel.names import RunStatus, WireName
 
 MAX_INPUT_CHARS: Final = 256 * 1024
 ACTIVE: Final = ("queued", "running", "waiting", "cancelling")
@@ -27,6 +27,7 @@ class RunRequest:
     agent: str
     profile: str
     model: str
+    wire: WireName
     instructions: str
     policy: str
     """Canonical JSON text of the expanded policy."""
@@ -148,6 +149,7 @@ def _insert_run(
             agent=request.agent,
             profile=request.profile,
             model=request.model,
+            wire=request.wire,
             instructions=request.instructions,
             policy=request.policy,
             policy_sha=hashlib.sha256(request.policy.encode()).digest(),

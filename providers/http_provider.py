@@ -11,9 +11,10 @@ from providers.answer import NewAnswer
 from providers.client import client_for
 from providers.contract import Endpoint, RequestForm, StreamControl
 from providers.exchange import Exchange
-from providers.profiles import EndpointProfile, WireName, profile_for
+from providers.profiles import EndpointProfile, profile_for
 from providers.refusals import PROCESS_REFUSALS, Refusals
 from umbel.errors import Misconfigured
+from umbel.names import WireName
 
 
 @dataclass(frozen=True, slots=True)

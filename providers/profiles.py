@@ -5,7 +5,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-WireName = Literal["chat", "responses"]
+from umbel.names import WireName
+
+DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
+"""Where a key without an address belongs."""
 CallIdForm = Literal["own", "nine_alphanumerics"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 Switch = Literal["omit", "on", "off"]

@@ -5,9 +5,10 @@ from typing import Final
 from providers.chat import ChatProvider
 from providers.contract import Endpoint
 from providers.http_provider import HttpProvider
-from providers.profiles import WireName, default_wire
+from providers.profiles import default_wire
 from providers.refusals import PROCESS_REFUSALS, Refusals
 from providers.responses import ResponsesProvider
+from umbel.names import WireName
 
 _PROVIDERS: Final[dict[WireName, type[HttpProvider]]] = {
     "chat": ChatProvider,

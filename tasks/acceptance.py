@@ -10,10 +10,12 @@ from loop.policy import Policy
 from loop.profiles import DEFAULT_PROFILE, expand_policy
 from models.database import Database
 from models.runs import Accepted, RunRequest, accept_run
+from providers.profiles import DEFAULT_BASE_URL, default_wire
 from tools.registry import ToolRegistry
 from umbel.contracts import Principal, RunId, ThreadId, new_id
 from umbel.errors import Misconfigured
 from umbel.faults import fault
+from umbel.names import WireName
 from umbel.settings import Settings
 from umbel.settings_faults import compact
 from umbel.strict_json import canonical
@@ -26,6 +28,7 @@ class AgentSpec:
     name: str = "default"
     profile: str = DEFAULT_PROFILE
     model: str | None = None
+    wire: WireName = "chat"
     instructions: str = ""
     tools: Sequence[str] | None = None
     """Names the model may call; None: every registered tool."""
@@ -44,6 +47,7 @@ def configured_agent(settings: Settings, name: str, **policy: Any) -> AgentSpec:
         name=name,
         profile=agent.profile,
         model=agent.model,
+        wire=agent.wire or default_wire(settings.model_base_url or DEFAULT_BASE_URL),
         instructions=agent.instructions,
         tools=agent.tools,
         policy={**agent.policy, "permission_mode": agent.permission, **policy},
@@ -82,6 +86,7 @@ def accept(
         agent=agent.name,
         profile=agent.profile,
         model=agent.model or request.model,
+        wire=agent.wire,
         instructions=agent.instructions,
         policy=canonical(policy.model_dump(mode="json")),
         tools=canonical([tool.frozen() for tool in tools]),

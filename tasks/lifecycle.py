@@ -61,7 +61,7 @@ class WorkerLifecycle:
             self._app.conf.worker_disable_prefetch = pool == "threads"
             self._start_process()
             self._presence.start()
-            runtime().provider.prepare()
+            runtime().providers["chat"].prepare()
 
     def start_beating(self) -> None:
         """The pool runs: from now on the parent beats for its children."""

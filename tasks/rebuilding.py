@@ -1,6 +1,7 @@
 """Any request that was ever sent, again, byte for byte, from the record alone."""
 
 import hashlib
+from collections.abc import Mapping
 
 from loop.transcript import RequestManifest, build_request
 from models.database import Database
@@ -8,10 +9,15 @@ from models.records import load_record, load_sent_request, load_spec
 from providers.contract import ModelProvider
 from umbel.contracts import RunId
 from umbel.errors import InvariantBroken, NotFound
+from umbel.names import WireName
 
 
 def rebuild_request(
-    database: Database, provider: ModelProvider, run_id: RunId, step: int, attempt: int
+    database: Database,
+    providers: Mapping[WireName, ModelProvider],
+    run_id: RunId,
+    step: int,
+    attempt: int,
 ) -> bytes:
     """The body that an attempt of a step sent.
 
@@ -23,8 +29,9 @@ def rebuild_request(
     if stored is None:
         raise NotFound(f"Step {step} of {run_id!r} has no recorded attempt {attempt}.")
     manifest = RequestManifest.model_validate_json(stored.manifest)
-    record = load_record(database, load_spec(database, run_id), manifest.through_step + 1)
-    body = provider.render(build_request(record), manifest.form)
+    spec = load_spec(database, run_id)
+    record = load_record(database, spec, manifest.through_step + 1)
+    body = providers[spec.wire].render(build_request(record), manifest.form)
     if hashlib.sha256(body).digest() != stored.request_sha:
         raise InvariantBroken(
             f"The request of step {step}, attempt {attempt} of {run_id!r} cannot be rebuilt: "

@@ -6,26 +6,27 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event, Lock
-from typing import Final
 
 import redis
 from celery import Celery
 
 from locks.live import LivePublisher
 from locks.ownership import OwnershipLocks, connect
+from locks.refusal_notes import RefusalNotes
 from models.database import Database
 from models.records import SpecCache
-from providers.chat import ChatProvider
 from providers.contract import Endpoint, ModelProvider, StreamLimits
+from providers.profiles import DEFAULT_BASE_URL
+from providers.refusals import Refusals, RefusalStore
+from providers.wires import provider_for
 from tasks.ringing import Ringer
 from tools.preflight import PreflightHook
 from tools.registry import ToolRegistry, load_registry
 from tools.typed_check import TypedArgumentsCheck
 from umbel.contracts import RunId, WorkerId
 from umbel.errors import Misconfigured
+from umbel.names import WIRES, WireName
 from umbel.settings import Settings
-
-DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 
 
 class Carried:
@@ -60,7 +61,7 @@ class Runtime:
     redis: redis.Redis
     redis_prefix: str
     registry: ToolRegistry
-    provider: ModelProvider
+    providers: Mapping[WireName, ModelProvider]
     limits: StreamLimits
     ringer: Ringer
     is_presence_lost: Callable[[], bool]
@@ -111,7 +112,7 @@ def build_runtime(
         redis_prefix=settings.redis_prefix,
         registry=registry,
         hooks=(TypedArgumentsCheck(registry),),
-        provider=ChatProvider(model_endpoint(settings)),
+        providers=model_providers(settings, RefusalNotes(client, prefix=settings.redis_prefix)),
         limits=StreamLimits(
             silence_seconds=settings.stream_silence_seconds,
             first_event_seconds=settings.stream_first_event_seconds,
@@ -144,6 +145,14 @@ def model_endpoint(settings: Settings) -> Endpoint:
     """Where models are asked."""
     key = settings.api_key.get_secret_value() if settings.api_key else ""
     return Endpoint(base_url=settings.model_base_url or DEFAULT_BASE_URL, api_key=key)
+
+
+def model_providers(
+    settings: Settings, notes: RefusalStore | None = None
+) -> dict[WireName, ModelProvider]:
+    """An adapter per wire, all over the endpoint of the settings."""
+    endpoint, refusals = model_endpoint(settings), Refusals(notes)
+    return {wire: provider_for(endpoint, wire=wire, refusals=refusals) for wire in WIRES}
 
 
 _current: dict[int, Runtime] = {}

@@ -131,8 +131,9 @@ def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
 def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
     """Send this step's request and read the whole answer; no transaction, no connection is held."""
     request = build_request(load_record(runtime.database, spec, claim.step))
-    form = runtime.provider.form()
-    body = runtime.provider.render(request, form)
+    provider = runtime.providers[spec.wire]
+    form = provider.form()
+    body = provider.render(request, form)
     manifest = RequestManifest(
         policy_sha=spec.policy_sha,
         tools_sha=spec.tools_sha,
@@ -149,12 +150,12 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
         request_id=f"{claim.run_id}:s{claim.step}:a{claim.attempt}",
     )
     fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
-    reply = runtime.provider.stream(request, body, control)
+    reply = provider.stream(request, body, control)
     live.flush()
     fault("model.answered", run_id=claim.run_id, step=str(claim.step))
     exchange = Exchange(
         reply,
-        runtime.provider.endpoint_name,
+        provider.endpoint_name,
         manifest.model_dump_json(),
         hashlib.sha256(body).digest(),
     )

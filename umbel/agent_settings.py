@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from loop.policy import PermissionMode, Policy
 from loop.profiles import DEFAULT_PROFILE, expand_policy
 from umbel.errors import Misconfigured
+from umbel.names import WireName
 from umbel.settings_faults import compact
 
 DEFAULT_INSTRUCTIONS: Final = (
@@ -30,6 +31,8 @@ class AgentSettings(BaseModel):
     """Named set of loop policy values."""
     model: str | None = None
     """Model name for the endpoint; none: the `model` setting."""
+    wire: WireName | None = None
+    """`chat` or `responses`; none: `responses` at api.openai.com, `chat` everywhere else."""
     instructions: str = Field(default=DEFAULT_INSTRUCTIONS, min_length=1)
     """What the model is told first."""
     tools: tuple[str, ...] | None = None

@@ -58,6 +58,9 @@ Effect = Literal["read", "idempotent", "mutation"]
 Placement = Literal["inline", "task"]
 """Where a tool runs: in the step worker's process, or as a Celery task of its own."""
 
+WireName = Literal["chat", "responses"]
+"""How a model endpoint is spoken to: Chat Completions, which everybody knows, or Responses."""
+
 DecisionKind = Literal["answer", "dispatch", "retry", "pause", "discard"]
 """What the loop decided from one model reply."""
 
@@ -67,6 +70,7 @@ WORKS: Final[tuple[Work, ...]] = get_args(Work)
 CALL_STATES: Final[tuple[CallState, ...]] = get_args(CallState)
 EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
 PLACEMENTS: Final[tuple[Placement, ...]] = get_args(Placement)
+WIRES: Final[tuple[WireName, ...]] = get_args(WireName)
 DECISION_KINDS: Final[tuple[DecisionKind, ...]] = get_args(DecisionKind)
 SETTLED_STATUSES: Final[tuple[RunStatus, ...]] = ("paused", "completed", "failed", "cancelled")
 """Statuses that no machinery moves on by itself."""

@@ -121,6 +121,7 @@ CREATE TABLE run_specs (
     agent text NOT NULL,
     profile text NOT NULL,
     model text NOT NULL,
+    wire text NOT NULL DEFAULT 'chat',
     instructions text NOT NULL,
     policy text NOT NULL,
     policy_sha bytea NOT NULL,
@@ -129,6 +130,7 @@ CREATE TABLE run_specs (
     workspace text,
     created_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT run_specs_pk PRIMARY KEY (run_id),
+    CONSTRAINT run_specs_wire CHECK (wire IN ('chat', 'responses')),
     CONSTRAINT run_specs_policy_sha CHECK (policy_sha = sha256(convert_to(policy, 'UTF8'))),
     CONSTRAINT run_specs_tools_sha CHECK (tools_sha = sha256(convert_to(tools, 'UTF8'))),
     CONSTRAINT run_specs_run_id_fk FOREIGN KEY(run_id) REFERENCES runs (id)
@@ -136,6 +138,7 @@ CREATE TABLE run_specs (
 COMMENT ON TABLE run_specs IS 'What was frozen into a run when it was accepted. Never updated.';
 COMMENT ON COLUMN run_specs.tenant IS 'who the row belongs to';
 COMMENT ON COLUMN run_specs.principal IS 'who asked, from authentication';
+COMMENT ON COLUMN run_specs.wire IS 'API of the endpoint';
 COMMENT ON COLUMN run_specs.policy IS 'expanded policy, JSON text';
 COMMENT ON COLUMN run_specs.tools IS 'offered tools with schemas, JSON text';
 COMMENT ON COLUMN run_specs.workspace IS 'folder the run''s file tools may touch';

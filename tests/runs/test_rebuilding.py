@@ -5,12 +5,13 @@ import hashlib
 import pytest
 
 from providers.chat import ChatProvider
-from providers.contract import Endpoint
+from providers.contract import Endpoint, ModelProvider
 from tasks.rebuilding import rebuild_request
 from tests.cases.system import CaseSystem
 from tests.runs.scenes import a_case, follow, reads, text
 from umbel.contracts import RunId
 from umbel.errors import InvariantBroken, NotFound
+from umbel.names import WireName
 
 
 def test_every_request_can_be_rebuilt_byte_for_byte(calm_system: CaseSystem) -> None:
@@ -20,7 +21,7 @@ def test_every_request_can_be_rebuilt_byte_for_byte(calm_system: CaseSystem) -> 
     record = follow(calm_system, world)
     database = calm_system.stage.database
     # Another process, another endpoint: nothing but the record decides the bytes.
-    elsewhere = ChatProvider(Endpoint(base_url="https://api.mistral.ai/v1", api_key=""))
+    elsewhere = providers_for("https://api.mistral.ai/v1")
     rebuilt = [
         hashlib.sha256(
             rebuild_request(database, elsewhere, RunId(world.run_id), row["step"], row["attempt"])
@@ -36,18 +37,22 @@ def test_every_request_can_be_rebuilt_byte_for_byte(calm_system: CaseSystem) -> 
     assert rebuilt == [request.sha for request in world.model.requests]
 
 
+def providers_for(base_url: str) -> dict[WireName, ModelProvider]:
+    return {"chat": ChatProvider(Endpoint(base_url=base_url, api_key=""))}
+
+
 def test_a_record_that_gives_other_bytes_is_not_passed_off_as_the_request(
     calm_system: CaseSystem,
 ) -> None:
     world = calm_system.enter(a_case("changed-record", [reads("c1"), text()]))
     follow(calm_system, world)
     run_id, database = RunId(world.run_id), calm_system.stage.database
-    provider = ChatProvider(Endpoint(base_url="https://127.0.0.1", api_key=""))
+    providers = providers_for("https://127.0.0.1")
     database.run(
         ("UPDATE evidence SET view = '\"forged\"' WHERE run_id = %(run)s", {"run": run_id})
     )
-    assert rebuild_request(database, provider, run_id, 1, 1)
+    assert rebuild_request(database, providers, run_id, 1, 1)
     with pytest.raises(InvariantBroken, match="other bytes"):
-        rebuild_request(database, provider, run_id, 2, 1)
+        rebuild_request(database, providers, run_id, 2, 1)
     with pytest.raises(NotFound, match="no recorded attempt 7"):
-        rebuild_request(database, provider, run_id, 2, 7)
+        rebuild_request(database, providers, run_id, 2, 7)

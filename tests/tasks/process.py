@@ -137,7 +137,7 @@ def a_process(database: Database, *tools: Tool) -> Process:
         redis=client,
         redis_prefix="u",
         registry=ToolRegistry(tools),
-        provider=model,
+        providers={"chat": model},
         limits=StreamLimits(),
         ringer=bell,
         is_presence_lost=lambda: lost[0],

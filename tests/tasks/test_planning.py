@@ -9,7 +9,7 @@ from models.records import RunSpec
 from tasks.planning import plan_calls
 from tests.factories import a_tool
 from tools.preflight import Cleared, Denied, PlannedCall, Verdict
-from umbel.contracts import RunId
+from umbel.contracts import RunId, ThreadId
 
 TOOLS = (
     a_tool("look"),
@@ -22,7 +22,9 @@ TOOLS = (
 def a_spec(**policy: Any) -> RunSpec:
     return RunSpec(
         run_id=RunId("run_1"),
+        thread_id=ThreadId("thr_1"),
         model="m",
+        wire="chat",
         instructions="",
         policy=Policy(**{"permission_mode": "full_access", **policy}),
         policy_sha="",

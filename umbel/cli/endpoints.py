@@ -3,18 +3,16 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from pydantic import SecretStr
 
 from providers.demo import MODEL as DEMO_MODEL
 from providers.demo import DemoServer
 from providers.detect import find_local_model
+from providers.profiles import DEFAULT_BASE_URL
 from umbel.errors import Misconfigured
 from umbel.settings import Settings
 from umbel.settings_faults import without_password
-
-_OPENAI: Final = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def chosen_model(settings: Settings, wanted: str | None) -> Generator[ChosenMode
 
 
 def _configured(settings: Settings, wanted: str | None) -> ChosenModel:
-    base_url = settings.model_base_url or _OPENAI
+    base_url = settings.model_base_url or DEFAULT_BASE_URL
     if wanted is None:
         raise Misconfigured(
             f"No model is named for {without_password(base_url)}; set UMBEL_MODEL or give --model."
