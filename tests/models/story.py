@@ -5,7 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from loop.response import ModelTurn, ProposedCall, Usage
-from models.calls import Started, load_call, record_intent, start_read
+from models.calls import (
+    Settled,
+    Started,
+    load_call,
+    record_intent,
+    settle_lost_change,
+    start_read,
+)
 from models.database import Database
 from models.runs import Accepted
 from models.steps import Applied, Claim, Exchange, PreparedCall, claim_step, commit_dispatch
@@ -123,6 +130,19 @@ def started(database: Database, call_id: CallId, worker: WorkerId = ME) -> Start
     proof = write(database, call, worker)
     assert proof is not None, "the call could not be started"
     return proof
+
+
+def made_unknown(database: Database, call_id: CallId) -> Settled | None:
+    """What comes of it when the sweeper gives a change up, if it may."""
+    call = load_call(database, call_id)
+    assert call is not None
+    return settle_lost_change(
+        database,
+        call_id=call_id,
+        run_id=call.run_id,
+        attempt=call.attempt,
+        dead_after_seconds=DEAD_AFTER,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ CASES = [
     ("threads_visibility", "UPDATE threads SET visibility = 'odd'"),
     ("run_specs_policy_sha", "UPDATE run_specs SET policy = '{}'"),
     ("run_specs_tools_sha", "UPDATE run_specs SET tools = '[1]'"),
+    ("run_specs_wire", "UPDATE run_specs SET wire = 'odd'"),
     ("entries_kind", "UPDATE entries SET kind = 'odd'"),
     (
         "model_calls_state",

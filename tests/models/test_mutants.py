@@ -12,7 +12,15 @@ from loop.decision import Answer
 from models import hot, hot_settle, hot_sweep
 from models.database import Database
 from models.steps import commit_answer, hand_back
-from tests.models import test_changes, test_claim, test_decision, test_reads, test_sweeping
+from tests.models import (
+    test_changes,
+    test_claim,
+    test_decision,
+    test_lost_changes,
+    test_reads,
+    test_sweeping,
+    test_threads,
+)
 from tests.models.story import an_exchange, claimed
 
 Scenario = Callable[[Database, str], object]
@@ -133,7 +141,7 @@ MUTANTS: list[tuple[str, Any, str, list[tuple[str, str]], Scenario]] = [
         hot_settle,
         "SETTLE_CHANGE",
         [("AND (NOT %(only_if_lost)s OR", "AND (%(only_if_lost)s OR NOT %(only_if_lost)s OR")],
-        test_changes.test_progress_that_commits_while_the_sweeper_waits_saves_the_change,
+        test_lost_changes.test_progress_that_commits_while_the_sweeper_waits_saves_the_change,
     ),
     (
         "takeover without a new fence",
@@ -149,7 +157,7 @@ MUTANTS: list[tuple[str, Any, str, list[tuple[str, str]], Scenario]] = [
         hot,
         "LOCK_THREAD",
         [("FOR UPDATE OF t", "")],
-        test_sweeping.test_a_run_accepted_while_the_one_before_it_ends_is_not_forgotten,
+        test_threads.test_a_run_accepted_while_the_one_before_it_ends_is_not_forgotten,
     ),
 ]
 

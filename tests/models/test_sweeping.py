@@ -16,7 +16,6 @@ from models.sweeping import (
     due_calls,
     due_steps,
     forget_workers,
-    promote_runs,
     take_over_runs,
 )
 from models.workers import drop_predecessors, remove
@@ -26,7 +25,6 @@ from tests.models.story import (
     ME,
     OTHER,
     READ,
-    a_thread,
     an_exchange,
     attempts,
     beat,
@@ -39,7 +37,7 @@ from tests.models.story import (
     run_row,
     started,
 )
-from tests.models.two_sessions import holding, meet
+from tests.models.two_sessions import holding
 
 
 def take_over(database: Database, dead_after: float = DEAD_AFTER) -> list[TakenOver]:
@@ -236,61 +234,6 @@ def test_two_sweepers_find_each_due_row_once(
     with ThreadPoolExecutor(2) as threads:
         found = [step for steps in threads.map(due, pools) for step in steps]
     assert len({step.run_id for step in found}) == len(found) == 10
-
-
-def test_a_queued_run_starts_when_the_one_before_it_is_answered(database: Database) -> None:
-    thread = a_thread(database, waiting=2)
-    assert [run.is_queued for run in thread.queued] == [True, True]
-    applied = commit_answer(
-        database, claimed(database, thread.first.run_id), an_exchange(), Answer("Hello.")
-    )
-    assert applied is not None
-    assert applied.promoted == ((thread.queued[0].run_id, 1),)
-    assert run_row(database, thread.queued[0].run_id)["work"] == "ready"
-    assert run_row(database, thread.queued[1].run_id)["status"] == "queued"
-    assert event_kinds(database, thread.queued[0].run_id) == ["run.accepted", "run.promoted"]
-
-
-def test_a_run_accepted_while_the_one_before_it_ends_is_not_forgotten(
-    database: Database, url: str
-) -> None:
-    """The thread row is what they meet at: without it the new run would stay queued for ever."""
-    first_run = a_run(database)
-    claim = claimed(database, first_run.run_id)
-    with holding(url) as first:
-        assert commit_answer(first, claim, an_exchange(), Answer("Hello."))
-        late = meet(first, lambda: a_run(database, RunWish(thread_id=first_run.thread_id)))
-    assert not late.is_queued
-    assert run_row(database, late.run_id)["work"] == "ready"
-
-
-def test_the_sweeper_starts_what_nobody_promoted(database: Database) -> None:
-    thread = a_thread(database, waiting=2)
-    change(
-        database,
-        "UPDATE runs SET status = 'paused', work = 'none', reason = 'lost_worker',"
-        " settled_at = now() WHERE id = %(id)s",
-        id=thread.first.run_id,
-    )
-    assert promote_runs(database, limit=10) == [DueStep(thread.queued[0].run_id, 1)]
-    assert promote_runs(database, limit=10) == []
-
-
-def test_two_sweepers_promote_one_run(database: Database, url: str) -> None:
-    thread = a_thread(database, waiting=2)
-    commit_answer(database, claimed(database, thread.first.run_id), an_exchange(), Answer("Hi."))
-    commit_answer(
-        database, claimed(database, thread.queued[0].run_id), an_exchange(), Answer("Hi.")
-    )
-    change(
-        database,
-        "UPDATE runs SET status = 'queued', work = 'none' WHERE id = %(id)s",
-        id=thread.queued[1].run_id,
-    )
-    with holding(url) as first:
-        assert len(promote_runs(first, limit=10)) == 1
-        assert meet(first, lambda: promote_runs(database, limit=10)) == []
-    assert event_kinds(database, thread.queued[1].run_id)[-1] == "run.promoted"
 
 
 def test_workers_are_forgotten_an_hour_after_their_last_beat(database: Database) -> None:

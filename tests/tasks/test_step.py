@@ -227,7 +227,7 @@ def test_a_zombie_books_what_it_spent_and_writes_nothing_else(
     assert run_row(database, run.run_id)["answer"] == "The heir."
     assert attempts(database, run.run_id) == [(1, "closed", "discard"), (2, "closed", "answer")]
     assert violations(database) == []
-    assert zombie.bell.steps == []
+    assert not zombie.bell.steps
 
 
 def test_a_correction_while_the_model_speaks_makes_its_reply_stale(
