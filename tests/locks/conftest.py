@@ -1,5 +1,6 @@
 """The same suite on fakeredis and on the real server."""
 
+import re
 from collections.abc import Iterator
 
 import fakeredis
@@ -25,7 +26,8 @@ def client(request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
 @pytest.fixture
 def prefix(request: pytest.FixtureRequest, client: redis.Redis) -> Iterator[str]:
     """The beginning of every key this test writes."""
-    name = f"umbeltest-locks-{request.node.name}"
+    # Brackets of a parameter would be a character class in the pattern below.
+    name = "umbeltest-locks-" + re.sub(r"\W", "-", request.node.name)
     yield name
     for key in list(client.scan_iter(match=f"{name}*")):
         client.delete(key)
