@@ -1,0 +1,1 @@
+"""Workers that are hurt at every named point."""
