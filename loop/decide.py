@@ -9,7 +9,7 @@ from loop.response import ErrorClass, Failure, Text, ToolUse
 from umbel.names import Reason
 
 EMPTY_CLASSES: Final[frozenset[ErrorClass]] = frozenset({"empty_response", "model_output"})
-"""Failures of the model rather than of its endpoint: they have a budget of their own."""
+"""Failures of the model rather than of its endpoint: they have a limit of their own."""
 
 PAUSE_REASONS: Final[dict[ErrorClass, Reason]] = {
     "auth": "credentials",

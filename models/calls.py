@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from loop.outcome import Errored, Refused, Returned, Skipped, ToolOutcome, Unknown
-from models import hot, hot_settle
+from models import hot, hot_calls, hot_settle
 from models.database import Database, Row, Statement
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId
 from umbel.names import Effect
@@ -83,7 +83,7 @@ def load_call(database: Database, call_id: CallId) -> CallRow | None:
 def start_read(database: Database, call: CallRow, worker: WorkerId) -> Started | None:
     """Mark a read as started; None when it is not ready, or the run was stopped or corrected."""
     parameters = {"call_id": call.call_id, "worker": worker, "max_attempts": MAX_READ_ATTEMPTS}
-    [rows] = database.run((hot.START_READ, parameters))
+    [rows] = database.run((hot_calls.START_READ, parameters))
     return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
 
 
@@ -99,7 +99,7 @@ def record_intent(database: Database, call: CallRow, worker: WorkerId) -> Starte
         "worker": worker,
         "tool_version": call.tool_version,
     }
-    [rows] = database.run((hot.INTENT, parameters))
+    [rows] = database.run((hot_calls.INTENT, parameters))
     return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
 
 
@@ -110,9 +110,22 @@ def find_own_start(database: Database, call: CallRow, worker: WorkerId) -> Start
     """
     parameters = {"call_id": call.call_id, "run_id": call.run_id, "worker": worker}
     _, _, rows = database.run(
-        (hot.LOCK_RUN, parameters), (hot.LOCK_CALL, parameters), (hot.OWN_START, parameters)
+        (hot.LOCK_RUN, parameters),
+        (hot_calls.LOCK_CALL, parameters),
+        (hot_calls.OWN_START, parameters),
     )
     return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
+
+
+def free_own_read(database: Database, started: Started) -> bool:
+    """Make a read ready again that its worker cannot finish; False when it is not its any more."""
+    parameters = {
+        "call_id": started.call.call_id,
+        "attempt": started.attempt,
+        "worker": started.worker,
+    }
+    [rows] = database.run((hot_calls.FREE_OWN_READ, parameters))
+    return bool(rows)
 
 
 def extend_deadline(database: Database, started: Started) -> bool:
@@ -122,7 +135,7 @@ def extend_deadline(database: Database, started: Started) -> bool:
         "attempt": started.attempt,
         "worker": started.worker,
     }
-    [rows] = database.run((hot.EXTEND_DEADLINE, parameters))
+    [rows] = database.run((hot_calls.EXTEND_DEADLINE, parameters))
     return bool(rows)
 
 

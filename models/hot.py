@@ -1,4 +1,4 @@
-"""The hot path in SQL: claim, decide, start, intent, settle, and what the sweeper does.
+"""The hot path in SQL, first part: claim and decide. Then come hot_calls, hot_settle, hot_sweep.
 
 Rules (docs/architecture.md, "Writing"): one round trip each; the run row is locked first; a
 statement decides only by columns of rows it locks; zero rows mean "not yours any more", never an
@@ -47,6 +47,8 @@ SELECT r.*, (SELECT attempt FROM opened) AS opened_attempt,
   (SELECT attempt FROM stored) AS stored_attempt, (SELECT reply FROM stored) AS stored_reply
 FROM r
 """
+
+IS_READY: Final = "SELECT 1 FROM runs WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready'"
 
 # The one condition under which a decision may be applied: still the holder, nothing has moved.
 _STILL_HELD: Final = """
@@ -259,57 +261,3 @@ e AS (
     'reason', %(reason)s::text, 'detail', %(detail)s::text), r.fence FROM r)
 SELECT id FROM r
 """  # noqa: S608 - constant text, no input
-
-# A read needs no run lock: a stop that commits in the same instant is seen by the join.
-START_READ: Final = """
-UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s,
-  started_at = clock_timestamp(), rings = 0
-FROM runs r
-WHERE c.id = %(call_id)s AND c.state = 'ready' AND c.effect <> 'mutation' AND r.id = c.run_id
-  AND c.attempt < %(max_attempts)s AND r.stop_at IS NULL AND r.steer_rev = c.steer_rev
-RETURNING c.attempt, c.args_text
-"""
-
-LOCK_CALL: Final = "SELECT id FROM calls WHERE id = %(call_id)s FOR UPDATE"
-
-# A start or intent whose answer was lost: it is ours and nobody in this process has acted on it.
-# Run after LOCK_RUN and LOCK_CALL: the start itself may still wait for one of them.
-OWN_START: Final = """
-SELECT attempt, args_text FROM calls
-WHERE id = %(call_id)s AND state = 'started' AND holder = %(worker)s
-"""
-
-# The intent: everything that may forbid the change stands on the two rows locked here.
-INTENT: Final = """
-WITH r AS MATERIALIZED (
-  SELECT id, tenant, fence, steer_rev, source_rev, auth_rev FROM runs
-  WHERE id = %(run_id)s AND status = 'running' AND work = 'calls' AND stop_at IS NULL
-    AND unknowns = 0
-  FOR UPDATE),
-c AS (
-  UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s, rings = 0,
-    started_at = clock_timestamp(),
-    deadline_at = clock_timestamp() + make_interval(secs => c.stall_seconds)
-  FROM r
-  WHERE c.id = %(call_id)s AND c.run_id = r.id AND c.state = 'ready' AND c.effect = 'mutation'
-    AND c.attempt = 0 AND c.tool_version = %(tool_version)s AND c.steer_rev = r.steer_rev
-    AND c.source_rev = r.source_rev AND c.auth_rev = r.auth_rev
-  RETURNING c.id, c.run_id, c.tenant, c.attempt, c.args_text, c.args_sha, c.step, c.tool),
-s AS (
-  UPDATE runs SET next_seq = next_seq + 1 FROM c WHERE runs.id = c.run_id
-  RETURNING next_seq - 1 AS seq, fence),
-i AS (
-  INSERT INTO receipts (call_id, run_id, tenant, attempt, args_text, args_sha, intent_seq)
-  SELECT c.id, c.run_id, c.tenant, c.attempt, c.args_text, c.args_sha, s.seq FROM c, s),
-e AS (
-  INSERT INTO events (run_id, seq, kind, ref, data, fence)
-  SELECT c.run_id, s.seq, 'call.intent', c.id, jsonb_build_object('step', c.step, 'tool', c.tool),
-    s.fence FROM c, s)
-SELECT attempt, args_text FROM c
-"""
-
-EXTEND_DEADLINE: Final = """
-UPDATE calls SET deadline_at = clock_timestamp() + make_interval(secs => stall_seconds)
-WHERE id = %(call_id)s AND attempt = %(attempt)s AND holder = %(worker)s AND state = 'started'
-RETURNING id
-"""

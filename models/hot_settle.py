@@ -1,4 +1,4 @@
-"""The hot path in SQL, second half: how calls end and the step joins. Run after LOCK_RUN.
+"""The hot path in SQL, third part: how calls end and the step joins. Run after LOCK_RUN.
 
 A join is a counter on the locked run row, never a look at other calls. Results are facts: they
 pass whatever the run's fence; only the counter moves the run.

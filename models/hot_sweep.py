@@ -72,7 +72,7 @@ WITH q AS (
   WHERE q.status = 'queued' AND (%(thread_id)s::text IS NULL OR q.thread_id = %(thread_id)s)
     AND NOT EXISTS (SELECT 1 FROM runs a WHERE a.thread_id = q.thread_id
       AND a.status IN ('running', 'waiting', 'cancelling'))
-  ORDER BY q.thread_id, q.id LIMIT %(limit)s),
+  ORDER BY q.thread_id, q.accepted_at, q.id LIMIT %(limit)s),
 p AS (
   UPDATE runs SET status = 'running', work = 'ready', ring_at = now(), next_seq = next_seq + 1
   FROM q WHERE runs.id = q.id AND runs.status = 'queued'

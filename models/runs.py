@@ -1,6 +1,7 @@
 """Runs as people know them: accepted, listed, looked at; and the record a request is built from."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ from umbel.errors import InvalidInput
 from umbel.names import RunStatus, WireName
 
 MAX_INPUT_CHARS: Final = 256 * 1024
+_OWN_ID: Final = re.compile(r"[a-z]{3}_[A-Za-z0-9_-]{1,60}")
 ACTIVE: Final = ("queued", "running", "waiting", "cancelling")
 
 
@@ -58,6 +60,9 @@ def accept_run(
             tenant or owner.
     """
     check_input(request.input)
+    check_id("run_id", run_id, "run")
+    if thread_id is not None:
+        check_id("thread_id", thread_id, "thr")
     # The same request sent twice at once must find itself: there is no row to lock yet.
     connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(run_id, 0))))
     known = connection.execute(
@@ -74,6 +79,19 @@ def accept_run(
     is_queued = _is_occupied(connection, thread)
     _insert_run(connection, request, run_id, thread, is_queued=is_queued)
     return Accepted(run_id, thread, is_new=True, is_queued=is_queued)
+
+
+def check_id(name: str, value: str, prefix: str) -> None:
+    """Refuse an id of a caller's own that is no id.
+
+    Raises:
+        InvalidInput: with the form it must have.
+    """
+    if not _OWN_ID.fullmatch(value) or not value.startswith(f"{prefix}_"):
+        raise InvalidInput(
+            f"{name} {value[:80]!r} is no id: write {prefix}_ and up to 60 letters, digits, "
+            "'_' and '-'."
+        )
 
 
 def check_input(value: str) -> None:
@@ -138,6 +156,7 @@ def _insert_run(
             status="queued" if is_queued else "running",
             work="none" if is_queued else "ready",
             next_seq=2,
+            accepted_at=text("clock_timestamp()"),  # the order of the thread's lock, not of begins
             ring_at=None if is_queued else text("now()"),
         )
     )

@@ -99,6 +99,12 @@ def claim_step(database: Database, run_id: RunId, step: int, worker: WorkerId) -
     return _claim_of(rows[0], worker) if rows else None
 
 
+def is_step_ready(database: Database, run_id: RunId, step: int) -> bool:
+    """Whether the record says that anybody may claim this step."""
+    [rows] = database.run((hot.IS_READY, {"run_id": run_id, "step": step}))
+    return bool(rows)
+
+
 def commit_dispatch(
     database: Database, claim: Claim, exchange: Exchange, calls: Sequence[PreparedCall]
 ) -> Applied | None:

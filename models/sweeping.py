@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from psycopg.errors import UniqueViolation
+
 from models import hot_sweep
 from models.calls import Settled, settle_lost_change
 from models.database import Database
@@ -95,7 +97,11 @@ def settle_lost_changes(
 
 def promote_runs(database: Database, *, limit: int) -> list[DueStep]:
     """Start the oldest queued run of each thread that is free."""
-    [rows] = database.run((hot_sweep.PROMOTE, {"thread_id": None, "limit": limit}))
+    try:
+        [rows] = database.run((hot_sweep.PROMOTE, {"thread_id": None, "limit": limit}))
+    except UniqueViolation:
+        # Somebody started a run in one of the threads at this moment; the next sweep looks again.
+        return []
     return [DueStep(RunId(row["id"]), row["step"]) for row in rows]
 
 

@@ -4,7 +4,9 @@ Liveness rests on this and on PostgreSQL alone. Any number may run; each batch i
 """
 
 import logging
-from dataclasses import dataclass
+import math
+import time
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from locks.ownership import OwnershipLocks
@@ -23,6 +25,7 @@ from models.sweeping import (
     take_over_runs,
 )
 from umbel.contracts import CallId, RunId
+from umbel.errors import Unavailable
 from umbel.faults import fault
 
 log: Final = logging.getLogger(__name__)
@@ -57,6 +60,31 @@ class Swept:
     rung: int
 
 
+class OutageMemory:
+    """Since when PostgreSQL has answered this sweeper without a break.
+
+    While it was away nobody could beat, extend a deadline or write an outcome. Its own start time
+    does not tell: a recovery after a crash, or a promoted standby, keeps it.
+    """
+
+    def __init__(self) -> None:
+        self._is_away = False
+        self._answers_since = -math.inf
+
+    def note_outage(self) -> None:
+        """PostgreSQL did not answer."""
+        self._is_away = True
+
+    def note_answer(self) -> None:
+        """PostgreSQL answered."""
+        if self._is_away:
+            self._is_away, self._answers_since = False, time.monotonic()
+
+    def is_over_for(self, seconds: float) -> bool:
+        """Whether the last outage, if there was one, ended so long ago."""
+        return not self._is_away and time.monotonic() - self._answers_since >= seconds
+
+
 @dataclass(frozen=True, slots=True)
 class Sweeper:
     """One sweeper; hold it as long as the process lives."""
@@ -66,6 +94,7 @@ class Sweeper:
     bell: Bell
     dead_after_seconds: float
     ring_after_seconds: float
+    outages: OutageMemory = field(default_factory=OutageMemory)
 
     def sweep(self) -> Swept:
         """Go once over everything that may have been left behind.
@@ -73,6 +102,20 @@ class Sweeper:
         Raises:
             Unavailable: PostgreSQL does not answer; the next sweep goes on.
         """
+        try:
+            for step in promote_runs(self.database, limit=BATCH):
+                self.bell.ring_step(step.run_id, step.step)
+            self.outages.note_answer()
+            taken = freed = unknown = 0
+            if self.outages.is_over_for(self.dead_after_seconds + 5):
+                taken, freed, unknown = self._take_from_the_dead()
+            return Swept(taken, freed, unknown, self._ring())
+        except Unavailable:
+            self.outages.note_outage()
+            raise
+
+    def _take_from_the_dead(self) -> tuple[int, int, int]:
+        """Runs taken over, reads freed, changes made unknown."""
         taken = self._take_over()
         fault("sweep.mid")
         freed = free_reads(self.database, dead_after_seconds=self.dead_after_seconds, limit=BATCH)
@@ -81,9 +124,7 @@ class Sweeper:
         )
         for call_id, settled in unknown:
             log.warning("outcome unknown", extra={"call_id": call_id, "status": settled.status})
-        for step in promote_runs(self.database, limit=BATCH):
-            self.bell.ring_step(step.run_id, step.step)
-        return Swept(taken, freed, len(unknown), self._ring())
+        return taken, freed, len(unknown)
 
     def tidy(self) -> None:
         """Rare work: forget processes that ended long ago."""

@@ -79,6 +79,8 @@ class WorkerLifecycle:
 
     def end_worker(self) -> None:
         """The worker ends: say goodbye and leave no lock file."""
+        if self._presence is not None:
+            self._presence.stop()
         self.end_process()
         if self._lock is not None:
             self._lock.release()

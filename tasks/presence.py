@@ -53,6 +53,7 @@ class Presence:
         self._last_beat = time.monotonic()
         self._connection: pq.abc.PGconn | None = None
         self._known: dict[str, int] = {}
+        self._is_over = False
         self.faults: deque[str] = deque(maxlen=20)
         """What went wrong, for a logger on another thread to take: this one must not log."""
 
@@ -60,13 +61,17 @@ class Presence:
         """Beat until the process ends."""
         start_native_thread(self._beat_for_ever)
 
+    def stop(self) -> None:
+        """Beat no more: this process is about to remove its row."""
+        self._is_over = True
+
     @property
     def is_lost(self) -> bool:
         """No beat has got through for so long that others may take the work: stop and leave."""
         return time.monotonic() - self._last_beat > self._silence_allowed
 
     def _beat_for_ever(self) -> None:
-        while True:
+        while not self._is_over:
             began = time.monotonic()
             try:
                 self._beat()
@@ -91,7 +96,7 @@ class Presence:
             self._ask(_FORGET, [_array(dead)])
             for worker in dead:
                 del self._known[worker]
-        if self._known:
+        if self._known and not self._is_over:
             ids, pids = list(self._known), list(self._known.values())
             self._ask(_BEAT, [*self._node, _array(ids), _array(pids)])
 

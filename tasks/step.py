@@ -22,6 +22,7 @@ from models.steps import (
     commit_retry,
     fail_run,
     hand_back,
+    is_step_ready,
     release_own,
 )
 from providers.contract import AbortReason, StreamControl, StreamHandle
@@ -67,7 +68,10 @@ def run_step(runtime: Runtime, run_id: RunId, step: int) -> str:
 def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
     """The step, with no other code of this process at the same run."""
     token = f"{runtime.worker} {run_id}"
-    if not runtime.locks.acquire(run_id, token):
+    if not runtime.locks.acquire(run_id, token) and not is_step_ready(
+        runtime.database, run_id, step
+    ):
+        # A ready run under a lock has lost its holder after the commit: PostgreSQL decides.
         return StepOutcome("held by another worker")
     try:
         return _claim_and_carry(runtime, run_id, step)

@@ -9,6 +9,7 @@ from models.calls import (
     Settled,
     Started,
     find_own_start,
+    free_own_read,
     give_up,
     load_call,
     record_intent,
@@ -55,12 +56,30 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     started = _start(runtime, call)
     if started is None:
         return "not started: the call or its run has moved on"
-    outcome = run_tool(
-        tool, started.args_text, RunToolContext(runtime.database, started, spec.workspace)
-    )
-    fault("call.effect_done", call_id=call_id, run_id=call.run_id)
+    try:
+        return _carry(runtime, started, spec, tool)
+    except BaseException:  # even a killed greenlet must not leave its call with a living worker
+        _abandon(runtime, started)
+        raise
+
+
+def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool) -> str:
+    """From the start to the recorded outcome."""
+    context = RunToolContext(runtime.database, started, spec.workspace)
+    outcome = run_tool(tool, started.args_text, context)
+    fault("call.effect_done", call_id=started.call.call_id, run_id=started.call.run_id)
     settled = _settle(runtime, started, spec, outcome)
     return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
+
+
+def _abandon(runtime: Runtime, started: Started) -> None:
+    """Give up a call whose outcome is lost: a read runs again, of a change nobody knows."""
+    if started.call.effect == "mutation":
+        gone = Unknown("The worker's code was ended while the change was on its way.")
+        settled = persist(lambda: settle(runtime.database, started, gone, ""))
+        _ring(runtime, started.call, settled)
+    else:
+        persist(lambda: free_own_read(runtime.database, started))
 
 
 def _find_tool(runtime: Runtime, call: CallRow, spec: RunSpec) -> Tool | Refused:

@@ -24,7 +24,7 @@ POINTS: Final[Mapping[str, str]] = {
     "model.in_flight": "the request has been sent, no answer is recorded",
     "model.answered": "the reply is in memory only",
     "decide.pre_commit": "the decision is about to be written",
-    "decide.applying": "inside the decision transaction, before its commit",
+    "decide.applying": "the decision is about to be applied; raising books the reply alone",
     "decide.post_commit": "usage, reply, decision and calls are committed, nothing has been rung",
     "call.received": "a tool worker has read the message",
     "call.pre_intent": "a change is about to be recorded as intended",

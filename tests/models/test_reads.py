@@ -9,6 +9,7 @@ from loop.outcome import Errored, Returned
 from models.calls import (
     MAX_READ_ATTEMPTS,
     extend_deadline,
+    free_own_read,
     give_up,
     load_call,
     settle,
@@ -266,3 +267,21 @@ def test_progress_moves_the_deadline_of_the_own_attempt_only(database: Database)
 
 def test_an_unknown_id_is_no_call(database: Database) -> None:
     assert load_call(database, CallId("call_none")) is None
+
+
+def test_a_read_its_worker_cannot_finish_is_ready_again(database: Database) -> None:
+    proof = started(database, dispatched(database, READ).calls[0])
+    assert not free_own_read(database, replace(proof, worker=OTHER)), "not another's"
+    assert free_own_read(database, proof)
+    assert call_row(database, proof.call.call_id)["state"] == "ready"
+    assert not free_own_read(database, proof), "once"
+    again = start_read(database, proof.call, OTHER)
+    assert again is not None
+    assert again.attempt == proof.attempt + 1
+    assert settle(database, proof, DONE, "") is None, "the abandoned attempt is over"
+
+
+def test_a_change_is_never_made_ready_again(database: Database) -> None:
+    proof = started(database, dispatched(database, CHANGE).calls[0])
+    assert not free_own_read(database, proof)
+    assert call_row(database, proof.call.call_id)["state"] == "started"

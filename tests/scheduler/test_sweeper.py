@@ -286,3 +286,21 @@ def test_beat_goes_on_when_postgresql_is_away(caplog: pytest.LogCaptureFixture) 
     assert beat_process.tick() == 1.0
     assert caplog.messages.count("sweep did not finish") == 2
     assert beat_process.get_schedule() == {}
+
+
+def test_after_an_outage_nobody_is_declared_dead_before_all_could_beat(
+    database: Database, sweeper: Sweeper
+) -> None:
+    step = claimed(database)
+    fall_silent(database)
+    sweeper.outages.note_outage()
+    assert sweeper.sweep().taken_over == 0
+    assert run_row(database, step.run_id)["work"] == "held"
+    assert not sweeper.outages.is_over_for(DEAD_AFTER + 5)
+    assert sweeper.outages.is_over_for(0)
+
+
+def test_without_an_outage_the_dead_are_found_at_once(database: Database, sweeper: Sweeper) -> None:
+    claimed(database)
+    fall_silent(database)
+    assert sweeper.sweep().taken_over == 1

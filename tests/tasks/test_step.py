@@ -75,15 +75,6 @@ def test_the_same_message_fifty_times_at_once_asks_the_model_once(
     assert attempts(database, run.run_id) == [(1, "closed", "answer")]
 
 
-def test_another_process_finds_the_lock_taken(
-    database: Database, process: Process, make_process: Callable[[], Process]
-) -> None:
-    run = a_run(database)
-    process.runtime.locks.acquire(run.run_id, "wrk_other x")
-    assert process.step(run.run_id) == "held by another worker"
-    assert run_row(database, run.run_id)["work"] == "ready"
-
-
 def test_calls_are_rung_and_their_results_bring_the_next_step(database: Database) -> None:
     process = a_process(database, LOOK)
     run = a_run(database, RunWish(tools=(LOOK,)))
@@ -299,3 +290,26 @@ def test_calls_beyond_the_parallel_limit_wait_their_turn(database: Database) -> 
     process.carry_all()
     assert run_row(database, run.run_id)["status"] == "completed"
     assert event_kinds(database, run.run_id).count("call.returned") == 5
+
+
+def test_a_ready_run_under_the_lock_of_a_dead_worker_is_carried(
+    database: Database, process: Process
+) -> None:
+    run = a_run(database)
+    process.runtime.locks.acquire(run.run_id, "a worker that died after its commit")
+    process.model.script.append(said())
+    assert process.step(run.run_id) == "answer, 7 tok"
+
+
+def test_a_held_run_under_the_lock_of_its_holder_is_left_alone(
+    database: Database, process: Process
+) -> None:
+    run = a_run(database)
+    process.runtime.locks.acquire(run.run_id, "other")
+    change(
+        database,
+        "UPDATE runs SET work = 'held', holder = 'other' WHERE id = %(run)s",
+        run=run.run_id,
+    )
+    assert process.step(run.run_id) == "held by another worker"
+    assert process.model.requests == []

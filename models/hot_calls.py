@@ -1,0 +1,64 @@
+"""The hot path in SQL, second part: how calls start. The rules stand in models/hot.py."""
+
+from typing import Final
+
+# A read needs no run lock: a stop that commits in the same instant is seen by the join.
+START_READ: Final = """
+UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s,
+  started_at = clock_timestamp(), rings = 0
+FROM runs r
+WHERE c.id = %(call_id)s AND c.state = 'ready' AND c.effect <> 'mutation' AND r.id = c.run_id
+  AND c.attempt < %(max_attempts)s AND r.stop_at IS NULL AND r.steer_rev = c.steer_rev
+RETURNING c.attempt, c.args_text
+"""
+
+LOCK_CALL: Final = "SELECT id FROM calls WHERE id = %(call_id)s FOR UPDATE"
+
+# A start or intent whose answer was lost: it is ours and nobody in this process has acted on it.
+# Run after LOCK_RUN and LOCK_CALL: the start itself may still wait for one of them.
+OWN_START: Final = """
+SELECT attempt, args_text FROM calls
+WHERE id = %(call_id)s AND state = 'started' AND holder = %(worker)s
+"""
+
+FREE_OWN_READ: Final = """
+UPDATE calls SET state = 'ready', ring_at = NULL
+WHERE id = %(call_id)s AND attempt = %(attempt)s AND holder = %(worker)s AND state = 'started'
+  AND effect <> 'mutation'
+RETURNING id
+"""
+
+# The intent: everything that may forbid the change stands on the two rows locked here.
+INTENT: Final = """
+WITH r AS MATERIALIZED (
+  SELECT id, tenant, fence, steer_rev, source_rev, auth_rev FROM runs
+  WHERE id = %(run_id)s AND status = 'running' AND work = 'calls' AND stop_at IS NULL
+    AND unknowns = 0
+  FOR UPDATE),
+c AS (
+  UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s, rings = 0,
+    started_at = clock_timestamp(),
+    deadline_at = clock_timestamp() + make_interval(secs => c.stall_seconds)
+  FROM r
+  WHERE c.id = %(call_id)s AND c.run_id = r.id AND c.state = 'ready' AND c.effect = 'mutation'
+    AND c.attempt = 0 AND c.tool_version = %(tool_version)s AND c.steer_rev = r.steer_rev
+    AND c.source_rev = r.source_rev AND c.auth_rev = r.auth_rev
+  RETURNING c.id, c.run_id, c.tenant, c.attempt, c.args_text, c.args_sha, c.step, c.tool),
+s AS (
+  UPDATE runs SET next_seq = next_seq + 1 FROM c WHERE runs.id = c.run_id
+  RETURNING next_seq - 1 AS seq, fence),
+i AS (
+  INSERT INTO receipts (call_id, run_id, tenant, attempt, args_text, args_sha, intent_seq)
+  SELECT c.id, c.run_id, c.tenant, c.attempt, c.args_text, c.args_sha, s.seq FROM c, s),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT c.run_id, s.seq, 'call.intent', c.id, jsonb_build_object('step', c.step, 'tool', c.tool),
+    s.fence FROM c, s)
+SELECT attempt, args_text FROM c
+"""
+
+EXTEND_DEADLINE: Final = """
+UPDATE calls SET deadline_at = clock_timestamp() + make_interval(secs => stall_seconds)
+WHERE id = %(call_id)s AND attempt = %(attempt)s AND holder = %(worker)s AND state = 'started'
+RETURNING id
+"""
