@@ -16,6 +16,7 @@ from providers.storable import storable
 from umbel.strict_json import Json
 
 _MESSAGE_CHARS: Final = 2_000
+_READ_CHARS: Final = 20_000  # a page is no error message
 _RETRYABLE: Final[frozenset[ErrorClass]] = frozenset(("rate_limit", "server", "model_output"))
 _MESSAGE_KEYS: Final = (
     "message", "detail", "details", "msg", "error_message", "error_msg", "error",
@@ -148,7 +149,8 @@ def _facts_of(status: int | None, body: Json) -> _Facts:
     codes |= {as_text(item.get("reason")).lower() for item in details}
     if status is None or status < 400:
         status = _status_in(error) or _status_in(whole)
-    return _Facts(status, frozenset(codes - {""}), message, f"{message} {raw}", error, whole)
+    prose = f"{message} {raw[:_READ_CHARS]}"
+    return _Facts(status, frozenset(codes - {""}), message, prose, error, whole)
 
 
 def _codes_in(raw: str) -> set[str]:
@@ -183,6 +185,7 @@ def _words(value: Json) -> str:
 
 
 def _without_html(text: str) -> str:
+    text = text[:_READ_CHARS]
     if "<" not in text:
         return text.strip()
     title = _TITLE.search(text)

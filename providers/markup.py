@@ -17,20 +17,28 @@ from umbel.strict_json import InvalidJson, Json
 _CODE: Final = re.compile(
     r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)|`[^`\n]+`", re.DOTALL | re.MULTILINE
 )
+# The body of a block never holds another opening of its kind: so a model that repeats an opening
+# for ever costs time in proportion to its words, not to their square.
 _BLOCK: Final = re.compile(
-    r"<(?P<tag>tool_call|function_call|tool_calls)>(?P<tagged>.*?)</(?P=tag)>"
-    r"|(?P<bare><function=[^>\n]+>.*?</function>)"
-    r"|\[TOOL_CALLS\]\s*(?P<listed>\[.*\])\s*\Z"
-    r"|\[TOOL_CALLS\]\s*(?P<named>[\w.-]+(?:\[ARGS\])?\s*\{.*\})\s*\Z"
-    r"|<[|\uff5c]tool[_\u2581]call[_\u2581]begin[|\uff5c]>(?P<begun>.*?)<[|\uff5c]tool[_\u2581]call[_\u2581]end[|\uff5c]>",
+    r"<(?P<tag>tool_call|function_call|tool_calls)>(?P<tagged>(?:(?!<(?P=tag)>).)*?)</(?P=tag)>"
+    r"|(?P<bare><function=[^<>\n]{1,200}>(?:(?!<function=).)*?</function>)"
+    r"|\[TOOL_CALLS\]\s*(?P<listed>\[(?:(?!\[TOOL_CALLS\]).)*\])\s*\Z"
+    r"|\[TOOL_CALLS\]\s*(?P<named>[\w.-]{1,200}(?:\[ARGS\])?\s*\{(?:(?!\[TOOL_CALLS\]).)*\})\s*\Z"
+    r"|<[|\uff5c]tool[_\u2581]call[_\u2581]begin[|\uff5c]>(?P<begun>(?:(?!call[_\u2581]begin).)*?)"
+    r"<[|\uff5c]tool[_\u2581]call[_\u2581]end[|\uff5c]>",
     re.DOTALL,
 )
-_FUNCTION: Final = re.compile(r"\s*<function=([^>\n]+)>(.*)</function>\s*", re.DOTALL)
-_PARAMETER: Final = re.compile(r"<parameter=([^>\n]+)>(.*?)</parameter>", re.DOTALL)
-_ARG_KEYS: Final = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+_FUNCTION: Final = re.compile(r"\s*<function=([^<>\n]{1,200})>(.*)</function>\s*", re.DOTALL)
+_PARAMETER: Final = re.compile(
+    r"<parameter=([^<>\n]{1,200})>((?:(?!<parameter=).)*?)</parameter>", re.DOTALL
+)
+_ARG_KEYS: Final = re.compile(
+    r"<arg_key>([^<>]{1,200})</arg_key>\s*<arg_value>((?:(?!<arg_key>).)*?)</arg_value>", re.DOTALL
+)
 _NAMED: Final = re.compile(r"([\w.-]+)(?:\[ARGS\])?\s*(\{.*\})", re.DOTALL)
 _BEGUN: Final = re.compile(
-    r"\s*([\w.-]+)(?::\d+)?\s*<[|\uff5c]tool[_\u2581](?:call[_\u2581]argument[_\u2581]begin|sep)[|\uff5c]>\s*(\{.*\})\s*",
+    r"\s*([\w.-]+)(?::\d+)?\s*<[|\uff5c]tool[_\u2581](?:call[_\u2581]argument[_\u2581]begin|sep)[|\uff5c]>"
+    r"\s*(\{.*\})\s*",
     re.DOTALL,
 )
 _SECTION: Final = re.compile(
@@ -96,8 +104,9 @@ def _read_block(block: re.Match[str], schemas: Schemas) -> list[RecoveredCall]:
     if _FUNCTION.fullmatch(body):
         return _read_function(body, schemas)
     if "<arg_key>" in body:
-        pairs = {key.strip(): value for key, value in _ARG_KEYS.findall(body)}
-        return _typed_call(body.partition("<arg_key>")[0].strip(), pairs, schemas)
+        name, sign, rest = body.partition("<arg_key>")
+        values = _values_of(sign + rest, _ARG_KEYS)
+        return [] if values is None else _typed_call(name.strip(), values, schemas)
     try:
         value = strict_json.parse(body.strip(), lenient_controls=True)
     except InvalidJson:
@@ -123,10 +132,18 @@ def _read_function(body: str, schemas: Schemas) -> list[RecoveredCall]:
     if found is None or "<function=" in found[2]:
         return []
     name, inner = found[1].strip(), found[2].strip()
-    parameters = {key.strip(): value for key, value in _PARAMETER.findall(inner)}
-    if parameters or not inner:
-        return _typed_call(name, parameters, schemas)
-    return _named_call(name, inner, schemas)
+    if inner and "<parameter=" not in inner:
+        return _named_call(name, inner, schemas)
+    values = _values_of(inner, _PARAMETER)
+    return [] if values is None else _typed_call(name, values, schemas)
+
+
+def _values_of(text: str, form: re.Pattern[str]) -> dict[str, str] | None:
+    """Named values, each once; None if the text holds anything else between them."""
+    found: list[tuple[str, str]] = form.findall(text)
+    values = {key.strip(): value for key, value in found}
+    is_whole = not form.sub("", text).strip() and len(values) == len(found)
+    return values if is_whole else None
 
 
 def _named_call(written: str, arguments: str, schemas: Schemas) -> list[RecoveredCall]:

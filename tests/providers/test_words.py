@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from providers.markup import drop_stray_tags
@@ -152,3 +154,40 @@ def test_opaque_fields_of_the_message_are_kept() -> None:
 def test_opaque_fields_that_cannot_be_stored_are_dropped() -> None:
     line = b'data: {"choices":[{"delta":{"content":"a","odd":NaN,"half":"\\ud83c","ok":1}}]}\n\n'
     assert read(line, end()).extra == {"ok": 1}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<tool_call>" * 20_000 + "</tool",
+        "<function=now>" * 15_000 + "</tool",
+        "<tool_call><function=now>" + "<parameter=a>" * 15_000 + "</function></tool_call>",
+        "<tool_call>now" + "<arg_key>" * 15_000 + "</tool_call>",
+        "<|tool_call_begin|>" * 10_000 + "call_end|>",
+        "[TOOL_CALLS][" * 10_000 + "</tool",
+        "```\n" * 50_000 + "</tool",
+        "a\n" * 50_000 + "x </think> y",
+    ],
+    ids=lambda written: written[:20],
+)
+def test_model_that_repeats_itself_for_ever_is_read_in_linear_time(written: str) -> None:
+    start = time.process_time()
+    turn = read(text(written), end())
+    assert time.process_time() - start < 2.0  # some of these once took minutes
+    assert turn.text == written
+    assert turn.calls == ()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "<tool_call><function=get_weather><parameter=city>a<parameter=b></parameter></function>"
+        "</tool_call>",
+        "<tool_call>get_weather<arg_key>city</arg_key><arg_value>a</arg_value> and more"
+        "</tool_call>",
+        "<function=get_weather><parameter=city>a</parameter><parameter=city>b</parameter>"
+        "</function>",
+    ],
+)
+def test_block_with_words_between_its_values_is_no_call(written: str) -> None:
+    assert read(text(written), end()).calls == ()
