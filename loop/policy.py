@@ -19,9 +19,9 @@ class Policy(Frozen):
     """Calls after which the run pauses; 0: no limit."""
     parallel: int = Field(default=8, ge=1, le=64)
     """Calls of one step that may run at once."""
-    provider_retries: int = Field(default=4, ge=0, le=20)
+    provider_retries: int = Field(default=8, ge=0, le=20)
     """Times one step's request is sent again after a retryable failure."""
-    retry_base_seconds: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    retry_base_seconds: float = Field(default=2.0, gt=0, allow_inf_nan=False)
     """First wait of the exponential back-off between those."""
     retry_max_seconds: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     empty_retries: int = Field(default=2, ge=0, le=10)

@@ -19,6 +19,9 @@ UNKNOWN_DETAIL: Final = (
     "A change was sent and nobody knows whether it happened. Find out in the outside system; "
     "`umbel runs get RUN` names the call and its exact arguments. It is not sent again."
 )
+KNOWN_DETAIL: Final = (
+    "The outcome that was unknown has become known since; the run waits to be resumed."
+)
 SKIPPED_BODY: Final = (
     '{"error":{"code":"skipped","message":"Not started: the outcome of another change of this step '
     'is unknown."}}'
@@ -156,7 +159,11 @@ def settle(database: Database, started: Started, outcome: ToolOutcome, view: str
 
 def give_up(database: Database, call: CallRow, outcome: Errored | Refused) -> Settled | None:
     """Settle a call that was never sent and cannot be started."""
-    return _settle(database, (hot_settle.GIVE_UP_CALL, _settling(call, outcome, outcome.text)))
+    return _settle(
+        database,
+        (hot_settle.GIVE_UP_CALL, _settling(call, outcome, outcome.text)),
+        is_patient=False,
+    )
 
 
 def settle_lost_change(
@@ -172,13 +179,18 @@ def settle_lost_change(
         "dead_after": dead_after_seconds,
     }
     parameters |= _change_outcome(outcome)
-    return _settle(database, (hot_settle.SETTLE_CHANGE, parameters))
+    return _settle(database, (hot_settle.SETTLE_CHANGE, parameters), is_patient=False)
 
 
-def _settle(database: Database, statement: tuple[str, dict[str, Any]]) -> Settled | None:
+def _settle(
+    database: Database, statement: tuple[str, dict[str, Any]], *, is_patient: bool = True
+) -> Settled | None:
+    """Lock the run and settle. Who settles for others does not wait long: Contended."""
     lock = (hot.LOCK_RUN, {"run_id": statement[1]["run_id"]})
     is_large = len(statement[1]["body"]) > LARGE_RESULT_CHARS
     patience: list[Statement] = [(hot_settle.PATIENCE, {})] if is_large else []
+    if not is_patient:
+        patience.append((hot_settle.IMPATIENCE, {}))
     rows = database.run(*patience, lock, statement)[-1]
     if not rows:
         return None
@@ -206,6 +218,7 @@ def _outcome_parameters(outcome: ToolOutcome, view: str) -> dict[str, Any]:
         "view": view,
         "is_escaped": is_escaped,
         "unknown_detail": UNKNOWN_DETAIL,
+        "known_detail": KNOWN_DETAIL,
         "skipped_body": SKIPPED_BODY,
     }
 

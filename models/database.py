@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from umbel.errors import InvariantBroken, Unavailable
+from umbel.errors import Contended, InvariantBroken, Unavailable
 
 Row = dict[str, Any]
 Statement = tuple[str, Mapping[str, Any]]
@@ -33,6 +33,7 @@ class Database:
             connect_args={
                 "application_name": f"umbel-{role}",
                 "connect_timeout": 5,
+                "target_session_attrs": "read-write",
                 "keepalives_idle": 10,
                 "keepalives_interval": 5,
                 "keepalives_count": 3,
@@ -95,8 +96,12 @@ class Database:
             raise InvariantBroken(
                 f"PostgreSQL refused a write: {error.diag.message_primary}"
             ) from error
-        except psycopg.OperationalError as error:
-            if connection.closed:
+        except psycopg.errors.LockNotAvailable as error:
+            raise Contended("A row is locked by somebody else.") from error
+        except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+            # Read-only: a standby, or a primary that was fenced off. Another connection may differ.
+            if connection.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                connection.close()
                 pooled.invalidate()
                 # The others of the pool are most likely dead as well: make the next caller connect.
                 self.engine.dispose()

@@ -7,6 +7,7 @@ pass whatever the run's fence; only the counter moves the run.
 from typing import Final
 
 # Before LOCK_RUN, for results of many megabytes on a slow disk.
+IMPATIENCE: Final = "SET LOCAL lock_timeout = '300ms'"
 PATIENCE: Final = "SET LOCAL statement_timeout = '60s'"
 
 # What every settling statement shares, given `c` (the settled call, with `was` = its state before):
@@ -39,7 +40,8 @@ r AS (
       WHEN j.pauses THEN 'paused' ELSE status END,
     reason = CASE WHEN NOT j.joins THEN reason WHEN stop_at IS NOT NULL THEN 'owner_stop'
       WHEN j.pauses THEN 'unknown_outcome' ELSE reason END,
-    detail = CASE WHEN j.pauses THEN %(unknown_detail)s ELSE detail END,
+    detail = CASE WHEN j.pauses THEN %(unknown_detail)s
+      WHEN n.unknowns < 0 AND runs.unknowns + n.unknowns = 0 THEN %(known_detail)s ELSE detail END,
     settled_at = CASE WHEN j.joins AND (j.pauses OR stop_at IS NOT NULL) THEN now()
       ELSE settled_at END,
     ring_at = CASE WHEN j.joins THEN now() ELSE ring_at END

@@ -9,6 +9,7 @@ from models import hot_sweep
 from models.calls import Settled, settle_lost_change
 from models.database import Database
 from umbel.contracts import CallId, RunId, WorkerId
+from umbel.errors import Contended
 from umbel.names import Effect
 
 LOST_WORKER_DETAIL = (
@@ -79,20 +80,22 @@ def settle_lost_changes(
     [rows] = database.run(
         (hot_sweep.LOST_CHANGES, {"dead_after": dead_after_seconds, "limit": limit})
     )
-    settled = [
-        (
-            CallId(row["id"]),
-            settle_lost_change(
+    settled: list[tuple[CallId, Settled]] = []
+    for row in rows:
+        call_id = CallId(row["id"])
+        try:
+            outcome = settle_lost_change(
                 database,
-                call_id=CallId(row["id"]),
+                call_id=call_id,
                 run_id=RunId(row["run_id"]),
                 attempt=row["attempt"],
                 dead_after_seconds=dead_after_seconds,
-            ),
-        )
-        for row in rows
-    ]
-    return [(call_id, outcome) for call_id, outcome in settled if outcome is not None]
+            )
+        except Contended:
+            continue  # one locked run must not stop the sweep for all; the next one looks again
+        if outcome is not None:
+            settled.append((call_id, outcome))
+    return settled
 
 
 def promote_runs(database: Database, *, limit: int) -> list[DueStep]:

@@ -25,7 +25,7 @@ from models.sweeping import (
     take_over_runs,
 )
 from umbel.contracts import CallId, RunId
-from umbel.errors import Unavailable
+from umbel.errors import Contended, Unavailable
 from umbel.faults import fault
 
 log: Final = logging.getLogger(__name__)
@@ -161,7 +161,10 @@ class Sweeper:
         """A read that has cost several workers ends as an error instead of costing another."""
         if call.effect != "mutation" and call.attempt >= MAX_READ_ATTEMPTS:
             row: CallRow | None = load_call(self.database, call.call_id)
-            settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
+            try:
+                settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
+            except Contended:
+                return False
             if settled is not None and settled.next_call is not None:
                 self.bell.ring_call(settled.next_call)
             if settled is not None and settled.next_step is not None:

@@ -19,6 +19,7 @@ from tasks.native import is_gevent
 from tasks.node_lock import NodeLock
 from tasks.persisting import persist
 from tasks.presence import Node, Presence, new_worker_id
+from tasks.reconciling import Reconciler
 from tasks.runtime import Runtime, build_runtime, install_runtime, required_urls, runtime
 from umbel.errors import Misconfigured, UmbelError
 from umbel.settings import Settings
@@ -108,6 +109,7 @@ class WorkerLifecycle:
         )
         install_runtime(made)
         self._register(made)
+        Reconciler(made).start(self._settings.dead_after_seconds)
 
     def _register(self, made: Runtime) -> None:
         assert self._node is not None  # noqa: S101 - checked by the caller

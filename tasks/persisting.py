@@ -27,8 +27,6 @@ def persist(write: Callable[[], Result]) -> Result:
         try:
             return write()
         except Unavailable as error:
-            log.warning(
-                "PostgreSQL did not answer, the write is repeated", extra={"error": str(error)}
-            )
+            log.warning("write is repeated: %s", error)
         Event().wait(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

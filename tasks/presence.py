@@ -145,6 +145,7 @@ def libpq_conninfo(database_url: str) -> bytes:
     url = make_url(database_url).set(drivername="postgresql")
     wanted = {
         "connect_timeout": "3",
+        "target_session_attrs": "read-write",
         "keepalives_idle": "5",
         "keepalives_interval": "2",
         "keepalives_count": "2",

@@ -36,6 +36,11 @@ class Carried:
         self._ids: set[str] = set()
         self._lock = Lock()
 
+    def snapshot(self) -> frozenset[str]:
+        """What code of this process is at now."""
+        with self._lock:
+            return frozenset(self._ids)
+
     @contextmanager
     def enter(self, identity: str) -> Iterator[bool]:
         """True for the first to come; the others should leave."""

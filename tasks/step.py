@@ -56,6 +56,8 @@ def run_step(runtime: Runtime, run_id: RunId, step: int) -> str:
 
     Safe to call any number of times, late, or on several workers at once.
     """
+    if runtime.draining.is_set():
+        return "left to others: this worker is about to end"
     with runtime.carried.enter(run_id) as is_first:
         if not is_first:
             return "carried by this worker already"
@@ -91,8 +93,8 @@ def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
         raise
     if claim is None:
         return StepOutcome("nothing to do")
-    fault("step.claimed", run_id=run_id, step=str(step))
     try:
+        fault("step.claimed", run_id=run_id, step=str(step))
         return _carry(runtime, claim)
     except StreamGivenUp as given_up:
         detail = str(given_up)
@@ -110,6 +112,19 @@ def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
         exchange = Exchange(claim.stored_reply, None, None, None)
     else:
         exchange = _ask_model(runtime, claim, spec)
+    try:
+        return _decide_and_commit(runtime, claim, spec, exchange)
+    except BaseException:
+        # The reply is paid for: book it alone, and the next claim applies it without asking again.
+        persist(lambda: book_reply(runtime.database, claim, exchange, discard=False))
+        raise
+
+
+def _decide_and_commit(
+    runtime: Runtime, claim: Claim, spec: RunSpec, exchange: Exchange
+) -> StepOutcome:
+    """Decide from a reply and write the decision down, or find that the run has moved on."""
+    fault("model.answered", run_id=claim.run_id, step=str(claim.step))
     snapshot = RunSnapshot(
         step=claim.step,
         policy=spec.policy,
@@ -120,12 +135,7 @@ def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
     )
     decision = decide(snapshot, response_of(exchange.reply))
     fault("decide.pre_commit", run_id=claim.run_id, step=str(claim.step))
-    try:
-        applied = _commit(runtime, claim, spec, exchange, decision)
-    except BaseException:
-        # The reply is paid for: book it alone, and the next claim applies it without asking again.
-        persist(lambda: book_reply(runtime.database, claim, exchange, discard=False))
-        raise
+    applied = _commit(runtime, claim, spec, exchange, decision)
     if applied is None:
         return _book_stale(runtime, claim, exchange)
     fault("decide.post_commit", run_id=claim.run_id, step=str(claim.step))
@@ -156,7 +166,6 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
     fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
     reply = provider.stream(request, body, control)
     live.flush()
-    fault("model.answered", run_id=claim.run_id, step=str(claim.step))
     exchange = Exchange(
         reply,
         provider.endpoint_name,

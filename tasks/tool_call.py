@@ -3,6 +3,8 @@
 import logging
 from typing import Final
 
+from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # stubs are older
+
 from loop.outcome import Errored, Refused, Returned, ToolOutcome, Unknown
 from models.calls import (
     CallRow,
@@ -57,6 +59,8 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     if started is None:
         return "not started: the call or its run has moved on"
     try:
+        point = "call.intent_saved" if call.effect == "mutation" else "call.started"
+        fault(point, call_id=call.call_id, run_id=call.run_id)
         return _carry(runtime, started, spec, tool)
     except BaseException:  # even a killed greenlet must not leave its call with a living worker
         _abandon(runtime, started)
@@ -66,7 +70,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
 def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool) -> str:
     """From the start to the recorded outcome."""
     context = RunToolContext(runtime.database, started, spec.workspace)
-    outcome = run_tool(tool, started.args_text, context)
+    outcome = run_tool(tool, started.args_text, context, is_process_ending=terminate_handler_fired)
     fault("call.effect_done", call_id=started.call.call_id, run_id=started.call.run_id)
     settled = _settle(runtime, started, spec, outcome)
     return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
@@ -111,9 +115,6 @@ def _start(runtime: Runtime, call: CallRow) -> Started | None:
         # It may have been committed and only the answer lost. Nothing has been sent: if the row
         # says that it is ours, it may be sent now.
         started = persist(lambda: find_own_start(runtime.database, call, runtime.worker))
-    if started is not None:
-        point = "call.intent_saved" if is_change else "call.started"
-        fault(point, call_id=call.call_id, run_id=call.run_id)
     return started
 
 

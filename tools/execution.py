@@ -9,6 +9,7 @@
 """
 
 import inspect
+from collections.abc import Callable
 from typing import Final
 
 from loop.outcome import Errored, Returned, Unknown
@@ -23,7 +24,18 @@ from umbel.tool import ToolContext, ToolFailed
 UNREADABLE_RESULT: Final = "unreadable_result"
 
 
-def run_tool(tool: Tool, arguments_text: str, context: ToolContext) -> Returned | Errored | Unknown:
+def never() -> bool:
+    """The process is not about to end."""
+    return False
+
+
+def run_tool(
+    tool: Tool,
+    arguments_text: str,
+    context: ToolContext,
+    *,
+    is_process_ending: Callable[[], bool] = never,
+) -> Returned | Errored | Unknown:
     """Call the tool once and say how it ended. Never raises for anything the tool does.
 
     Even SystemExit and KeyboardInterrupt out of the tool become a value: the caller has a result
@@ -33,6 +45,8 @@ def run_tool(tool: Tool, arguments_text: str, context: ToolContext) -> Returned 
         tool: what to run.
         arguments_text: the bytes that passed preflight.
         context: what the tool is given beside its arguments.
+        is_process_ending: asked when something other than an Exception comes out of the tool: true
+            if it was raised by the end of the process, and is no outcome.
     """
     try:
         arguments = _arguments_of(tool, arguments_text)
@@ -43,7 +57,9 @@ def run_tool(tool: Tool, arguments_text: str, context: ToolContext) -> Returned 
         arguments[tool.context_name] = context
     try:
         value = tool.function(**arguments)
-    except BaseException as error:  # noqa: BLE001 -- the tool's own code may raise anything
+    except BaseException as error:
+        if not isinstance(error, Exception) and is_process_ending():
+            raise  # not the tool's doing: the process was told to end while the tool ran
         return _failed(tool, error)
     return _returned(tool, value)
 

@@ -6,6 +6,7 @@ UmbelError
 │  ├─ NotFound         no such thing, or not yours
 │  └─ Misconfigured    settings, agent or model configuration that cannot work
 ├─ Unavailable         try again later (the only kind that is retried)
+│  └─ Contended        somebody else keeps a row locked
 ├─ LeaseLost           another worker owns the run: stop quietly, write nothing
 └─ InvariantBroken     a bug or a corrupt record: crash loudly, never "handle" it
 """
@@ -33,6 +34,10 @@ class Misconfigured(Rejected):
 
 class Unavailable(UmbelError):
     """A part (database, broker, model endpoint) does not answer now; trying later may help."""
+
+
+class Contended(Unavailable):
+    """Somebody else keeps a row locked for longer than this caller may wait."""
 
 
 class LeaseLost(UmbelError):

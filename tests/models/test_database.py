@@ -1,9 +1,11 @@
 import multiprocessing
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from loop.outcome import Returned
 from models.calls import settle
@@ -156,3 +158,21 @@ def test_every_connection_gives_up_by_itself(database: Database) -> None:
         " current_setting('application_name') AS name",
     )
     assert rows == [{"statement": "5s", "idle": "10s", "name": "umbel-test"}]
+
+
+def test_a_database_that_is_read_only_for_a_while_is_an_outage(
+    url: str, make_database: Callable[[], Database]
+) -> None:
+    name = make_url(url).database
+    plain = url.replace("+psycopg", "")
+    pool = make_database()
+    pool.run(("UPDATE runs SET fence = fence", {}))
+    with psycopg.connect(plain, autocommit=True) as admin:
+        admin.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        try:
+            with pytest.raises(Unavailable):
+                make_database().run(("UPDATE runs SET fence = fence", {}))
+        finally:
+            admin.execute("SET default_transaction_read_only = off")
+            admin.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+    pool.run(("UPDATE runs SET fence = fence", {}))

@@ -1,0 +1,78 @@
+"""The last net: a living process gives back what it holds by the record and no code of it is at.
+
+Every guarded region hands its row back by itself. Should one ever fail to, its holder would be
+alive, so that nobody takes the row over: it would wait for ever.
+"""
+
+import logging
+from threading import Event, Thread
+from typing import Final
+
+from loop.outcome import Unknown
+from models.calls import Started, free_own_read, load_call, settle
+from models.holding import HeldRun, StartedCall, held_by
+from models.steps import release_own
+from tasks.runtime import Runtime
+from umbel.errors import Unavailable
+
+log: Final = logging.getLogger(__name__)
+
+Forgotten = frozenset[HeldRun | StartedCall]
+
+
+class Reconciler:
+    """Compares twice before it acts: a row is forgotten only if it is so in two looks."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._seen: Forgotten = frozenset()
+
+    def start(self, pause_seconds: float) -> None:
+        """Look every `pause_seconds` until the process ends (a greenlet where gevent runs)."""
+        Thread(target=self._look_for_ever, args=(pause_seconds,), daemon=True).start()
+
+    def look(self) -> int:
+        """Give back what was forgotten already at the last look; how many rows."""
+        forgotten = self._forgotten()
+        for row in forgotten & self._seen:
+            log.error("a forgotten row is given back: %s", row)
+            if isinstance(row, HeldRun):
+                release_own(self._runtime.database, row.run_id, row.step, self._runtime.worker)
+            else:
+                self._give_back_call(row)
+        count = len(forgotten & self._seen)
+        self._seen = forgotten
+        return count
+
+    def _forgotten(self) -> Forgotten:
+        runs, calls = held_by(self._runtime.database, self._runtime.worker)
+        # After the query: what has ended in between is not held any more, and giving it back is a
+        # compare-and-set that finds nothing.
+        carried = self._runtime.carried.snapshot()
+        return frozenset(
+            [
+                *(run for run in runs if run.run_id not in carried),
+                *(call for call in calls if call.call_id not in carried),
+            ]
+        )
+
+    def _give_back_call(self, row: StartedCall) -> None:
+        database = self._runtime.database
+        call = load_call(database, row.call_id)
+        if call is None:
+            return
+        started = Started(call, self._runtime.worker, row.attempt, row.args_text)
+        if call.effect == "mutation":
+            settle(database, started, Unknown("Its worker has forgotten it."), "")
+        else:
+            free_own_read(database, started)
+
+    def _look_for_ever(self, pause_seconds: float) -> None:
+        pause = Event()
+        while not pause.wait(pause_seconds):
+            try:
+                self.look()
+            except Unavailable:
+                continue
+            except Exception:  # the net must outlive whatever it meets
+                log.exception("comparison with the record failed")
