@@ -182,6 +182,18 @@ def settle_lost_change(
     return _settle(database, (hot_settle.SETTLE_CHANGE, parameters), is_patient=False)
 
 
+def settle_stalled_read(
+    database: Database, *, call_id: CallId, run_id: RunId, attempt: int, outcome: Errored
+) -> Settled | None:
+    """End a read as an error, if its deadline is over at this very moment."""
+    parameters = _outcome_parameters(outcome, outcome.text) | {
+        "call_id": call_id,
+        "run_id": run_id,
+        "attempt": attempt,
+    }
+    return _settle(database, (hot_settle.SETTLE_STALLED_READ, parameters), is_patient=False)
+
+
 def _settle(
     database: Database, statement: tuple[str, dict[str, Any]], *, is_patient: bool = True
 ) -> Settled | None:

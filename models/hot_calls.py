@@ -5,7 +5,8 @@ from typing import Final
 # A read needs no run lock: a stop that commits in the same instant is seen by the join.
 START_READ: Final = """
 UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s,
-  started_at = clock_timestamp(), rings = 0
+  started_at = clock_timestamp(), rings = 0,
+  deadline_at = clock_timestamp() + make_interval(secs => c.stall_seconds)
 FROM runs r
 WHERE c.id = %(call_id)s AND c.state = 'ready' AND c.effect <> 'mutation' AND r.id = c.run_id
   AND c.attempt < %(max_attempts)s AND r.stop_at IS NULL AND r.steer_rev = c.steer_rev

@@ -90,6 +90,17 @@ WITH c AS (
 {_JOIN}
 """  # noqa: S608 - constant text, no input
 
+# A read that has been silent for longer than its tool allows. Its code may still run; what comes of
+# it later is not recorded.
+SETTLE_STALLED_READ: Final = f"""
+WITH c AS (
+  UPDATE calls SET state = 'errored', settled_at = clock_timestamp()
+  WHERE id = %(call_id)s AND run_id = %(run_id)s AND state = 'started' AND attempt = %(attempt)s
+    AND effect <> 'mutation' AND deadline_at + interval '5 seconds' < clock_timestamp()
+  RETURNING id, run_id, step, position, tool, state, 'started'::text AS was),
+{_JOIN}
+"""  # noqa: S608 - constant text, no input
+
 # A read that lost its workers too often, or whose tool this deployment lacks: ends as an error.
 GIVE_UP_CALL: Final = f"""
 WITH c AS (

@@ -56,6 +56,14 @@ UPDATE calls SET state = 'ready', ring_at = NULL FROM d WHERE calls.id = d.id
 RETURNING calls.id, calls.run_id, calls.attempt
 """  # noqa: S608 - constant text, no input
 
+# Reads past their deadline, whose worker lives: the caller settles each as an error.
+STALLED_READS: Final = """
+SELECT id, run_id, attempt, stall_seconds FROM calls
+WHERE state = 'started' AND effect <> 'mutation'
+  AND deadline_at + interval '5 seconds' < clock_timestamp()
+ORDER BY run_id LIMIT %(limit)s
+"""
+
 # Changes past their deadline or without a living worker: the caller settles each as unknown.
 LOST_CHANGES: Final = f"""
 SELECT c.id, c.run_id, c.attempt, c.tool FROM calls c

@@ -2,16 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from psycopg.errors import UniqueViolation
 
+from loop.outcome import Errored
 from models import hot_sweep
-from models.calls import Settled, settle_lost_change
+from models.calls import Settled, settle_lost_change, settle_stalled_read
 from models.database import Database
 from umbel.contracts import CallId, RunId, WorkerId
 from umbel.errors import Contended
 from umbel.names import Effect
 
+STALLED_READ: Final = (
+    '{"error":{"code":"stalled","message":"The tool gave no sign of life for SECONDS seconds '
+    'and was given up. Nothing was changed."}}'
+)
 LOST_WORKER_DETAIL = (
     "This step has cost too many workers their lives; look into the worker logs before you resume."
 )
@@ -95,6 +101,27 @@ def settle_lost_changes(
             continue  # one locked run must not stop the sweep for all; the next one looks again
         if outcome is not None:
             settled.append((call_id, outcome))
+    return settled
+
+
+def settle_stalled_reads(database: Database, *, limit: int) -> list[tuple[RunId, Settled]]:
+    """End reads as errors that have been silent for longer than their tool allows."""
+    [rows] = database.run((hot_sweep.STALLED_READS, {"limit": limit}))
+    settled: list[tuple[RunId, Settled]] = []
+    for row in rows:
+        run_id = RunId(row["run_id"])
+        try:
+            outcome = settle_stalled_read(
+                database,
+                call_id=CallId(row["id"]),
+                run_id=run_id,
+                attempt=row["attempt"],
+                outcome=Errored(STALLED_READ.replace("SECONDS", f"{row['stall_seconds']:g}")),
+            )
+        except Contended:
+            continue  # one locked run must not stop the sweep for all; the next one looks again
+        if outcome is not None:
+            settled.append((run_id, outcome))
     return settled
 
 

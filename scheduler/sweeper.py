@@ -21,6 +21,7 @@ from models.sweeping import (
     free_reads,
     promote_runs,
     settle_lost_changes,
+    settle_stalled_reads,
     take_back_rings,
     take_over_runs,
 )
@@ -124,6 +125,11 @@ class Sweeper:
         )
         for call_id, settled in unknown:
             log.warning("outcome unknown", extra={"call_id": call_id, "status": settled.status})
+        for run_id, settled in settle_stalled_reads(self.database, limit=BATCH):
+            if settled.next_call is not None:
+                self.bell.ring_call(settled.next_call)
+            if settled.next_step is not None:
+                self.bell.ring_step(run_id, settled.next_step)
         return taken, freed, len(unknown)
 
     def tidy(self) -> None:

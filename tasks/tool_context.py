@@ -65,7 +65,7 @@ class RunToolContext:
     def progress(self, note: str = "") -> None:  # noqa: ARG002 - shown once tools have a live stream
         """Reset the stall clock."""
         now = time.monotonic()
-        if now - self._last_progress < _PROGRESS_SECONDS:
+        if now - self._last_progress < min(_PROGRESS_SECONDS, self._started.call.stall_seconds / 3):
             return
         self._last_progress = now
         try:

@@ -73,8 +73,6 @@ def _of_events(case: Case) -> Iterator[str]:
 
 def _of_run(case: Case) -> Iterator[str]:
     run = case.run
-    if "tool_inactivity_seconds" in run.get("limits", {}):
-        yield "silent reads are not ended yet"
     for name in policy_of(case):
         if name not in Policy.model_fields:
             yield f"the policy has no {name} yet"

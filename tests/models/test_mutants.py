@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from loop.decision import Answer
-from models import hot, hot_settle, hot_sweep
+from models import hot, hot_calls, hot_settle, hot_sweep
 from models.database import Database
 from models.steps import commit_answer, hand_back
 from tests.models import (
@@ -85,21 +85,21 @@ MUTANTS: list[tuple[str, Any, str, list[tuple[str, str]], Scenario]] = [
     ),
     (
         "intent without unknowns = 0",
-        hot,
+        hot_calls,
         "INTENT",
         [("AND unknowns = 0", "")],
         a_change_is_intended_beside_an_unknown_one,
     ),
     (
         "intent without the stop",
-        hot,
+        hot_calls,
         "INTENT",
         [("status = 'running' AND work = 'calls' AND stop_at IS NULL", "work = 'calls'")],
         a_change_is_intended_after_a_stop,
     ),
     (
         "intent that does not lock the run",
-        hot,
+        hot_calls,
         "INTENT",
         [("FOR UPDATE", "")],
         a_change_is_intended_after_a_stop,

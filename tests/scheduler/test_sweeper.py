@@ -320,3 +320,19 @@ def test_a_locked_run_does_not_stop_the_sweep_for_the_others(
         assert sweeper.sweep().made_unknown == 0
         assert (other.run_id, 1) in bell.steps
     assert sweeper.sweep().made_unknown == 1
+
+
+def test_a_read_that_is_silent_for_too_long_ends_as_an_error_and_the_run_goes_on(
+    database: Database, sweeper: Sweeper, bell: RecordingBell
+) -> None:
+    step = dispatched(database, READ)
+    proof = started(database, step.calls[0])
+    beat(database)
+    assert sweeper.sweep() is not None
+    assert call_states(database, step.run_id) == ["started"], "its time is not over"
+    change(database, "UPDATE calls SET deadline_at = now() - interval '6 seconds'")
+    sweeper.sweep()
+    assert call_states(database, step.run_id) == ["errored"]
+    assert (step.run_id, 2) in bell.steps
+    assert settle(database, proof, Returned('"late"'), '"late"') is None
+    assert violations(database) == []
