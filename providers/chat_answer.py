@@ -39,6 +39,7 @@ class ChatAnswer:
         self.is_waiting = True
         self.is_over = False
         self._known = known
+        self._inner_error: Json = None
         self._announced: set[int] = set()
         self._on_delta = on_delta
 
@@ -68,12 +69,7 @@ class ChatAnswer:
         """The value itself if it is an error, or the error inside its choice or Groq's part."""
         if is_error(value, name):
             return value
-        chunk = as_object(value)
-        choice = self._first_choice(chunk)
-        for place in (choice.get("error"), as_object(chunk.get("x_groq")).get("error")):
-            if isinstance(place, dict | str) and place:
-                return {"error": place}
-        return None
+        return {"error": self._inner_error} if self._inner_error else None
 
     def heard(self) -> Heard:
         """Everything so far; lets out what was held back because it might have become a tag."""
@@ -123,7 +119,11 @@ class ChatAnswer:
 
     @staticmethod
     def _first_choice(chunk: JsonObject) -> JsonObject:
-        choices = [as_object(item) for item in as_list(chunk.get("choices"))]
+        listed = chunk.get("choices")
+        if isinstance(listed, list) and len(listed) == 1 and isinstance(listed[0], dict):
+            only = listed[0]  # what nearly every chunk holds
+            return {} if as_number(only.get("index")) else only
+        choices = [as_object(item) for item in as_list(listed)]
         return next((item for item in choices if not as_number(item.get("index"))), {})
 
     def _take_facts(self, chunk: JsonObject, choice: JsonObject) -> None:
@@ -132,8 +132,12 @@ class ChatAnswer:
         reason = as_text(choice.get("finish_reason"))
         if reason and reason.lower() not in _NO_REASON:
             self.finish_reason = reason
-        self.model = self.model or storable(as_text(chunk.get("model")))[0][:200] or None
-        self.response_id = self.response_id or storable(as_text(chunk.get("id")))[0][:200] or None
+        inner = choice.get("error") or as_object(chunk.get("x_groq")).get("error")
+        self._inner_error = inner if isinstance(inner, dict | str) and inner else None
+        if self.model is None:
+            self.model = storable(as_text(chunk.get("model")))[0][:200] or None
+        if self.response_id is None:
+            self.response_id = storable(as_text(chunk.get("id")))[0][:200] or None
 
     def _take_message(self, message: JsonObject) -> None:
         self._take_words(message)

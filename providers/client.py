@@ -109,9 +109,13 @@ def _make_client(endpoint: Endpoint) -> "openai.OpenAI":
     if urlsplit(endpoint.base_url).hostname in _LOOPBACK:
         # a proxy of the environment must not be asked for this machine
         options["mounts"] = {"http://": None, "https://": None, "all://": None}
-    return openai.OpenAI(
+    client = openai.OpenAI(
         api_key=endpoint.api_key or _NO_KEY,
         base_url=endpoint.base_url,
         max_retries=0,
         http_client=openai.DefaultHttpx2Client(**options),
     )
+    # The SDK describes the platform in its headers and forks `uname` for it, once. Done here,
+    # behind the lock: a thousand greenlets that ask for the first time together would each fork.
+    _ = client.default_headers
+    return client

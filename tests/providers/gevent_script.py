@@ -5,6 +5,7 @@ from gevent import monkey
 monkey.patch_all()
 
 import json  # noqa: E402 - the patches come first
+import os  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
@@ -57,6 +58,8 @@ def main() -> None:
     with serving(slow_answer) as server:
         provider = provider_at(server.base_url)
         provider.prepare()
+        forks: list[None] = []
+        os.register_at_fork(before=lambda: forks.append(None))
         start = time.monotonic()
         readers = [gevent.spawn(ask, provider, control()) for _ in range(50)]
         gevent.joinall(readers, timeout=60)
@@ -68,6 +71,7 @@ def main() -> None:
     result = {
         "texts": [reader.value[0] for reader in readers if reader.value],
         "together_seconds": together,
+        "forks": len(forks),
         "stalled": stalled,
         "aborted": [error_class for error_class, _ in aborts],
         "woke_seconds": [seconds for _, seconds in aborts],

@@ -19,3 +19,4 @@ def test_streams_stall_abort_and_run_side_by_side_under_gevent() -> None:
     assert result["aborted"] == ["aborted", "aborted"]
     assert max(result["woke_seconds"]) < 0.5
     assert result["together_seconds"] < 5.0
+    assert result["forks"] == 0
