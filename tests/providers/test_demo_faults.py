@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -203,3 +204,8 @@ def test_server_closes_though_a_stalled_reader_is_still_there() -> None:
                 "messages": [{"role": "user", "content": "hello"}]}  # fmt: skip
         with client.stream("POST", f"{server.base_url}/chat/completions", json=body) as answer:
             assert b"data:" in next(answer.iter_bytes())
+
+
+def test_page_of_the_models_names_every_fault() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
+    assert [name for name in known_faults() if f"\n| `{name}` |" not in page] == []
