@@ -37,6 +37,8 @@ class OwnershipLocks:
         self._client = client
         self._prefix = prefix
         self._ttl_ms = int(ttl_seconds * 1000)
+        self.renew_seconds = ttl_seconds / 3
+        """How often a lock that is in use wants to be renewed."""
         self._rest_until = 0.0
 
     def acquire(self, run_id: RunId, token: str) -> bool:

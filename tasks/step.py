@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import time
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -160,7 +161,7 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
         handle=handle,
         limits=runtime.limits,
         on_delta=live.add,
-        watch=lambda: _watch(runtime, claim),
+        watch=_StreamWatch(runtime, claim),
         request_id=f"{claim.run_id}:s{claim.step}:a{claim.attempt}",
     )
     fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
@@ -178,14 +179,23 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
     return exchange
 
 
-def _watch(runtime: Runtime, claim: Claim) -> AbortReason | None:
+class _StreamWatch:
     """Asked every second while the model speaks: may this worker go on?"""
-    runtime.locks.renew(claim.run_id, f"{claim.worker} {claim.run_id}")
-    if runtime.is_presence_lost():
-        return "lease_lost"
-    if runtime.draining.is_set():
-        return "drain"
-    return None
+
+    def __init__(self, runtime: Runtime, claim: Claim) -> None:
+        self._runtime = runtime
+        self._run_id = claim.run_id
+        self._token = f"{claim.worker} {claim.run_id}"
+        self._renewed_at = time.monotonic()
+
+    def __call__(self) -> AbortReason | None:
+        runtime, now = self._runtime, time.monotonic()
+        if now - self._renewed_at >= runtime.locks.renew_seconds:
+            self._renewed_at = now
+            runtime.locks.renew(self._run_id, self._token)
+        if runtime.is_presence_lost():
+            return "lease_lost"
+        return "drain" if runtime.draining.is_set() else None
 
 
 def _commit(
