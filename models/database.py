@@ -29,7 +29,7 @@ class Database:
             url,
             pool_size=pool_size,
             max_overflow=0,
-            pool_timeout=10,
+            pool_timeout=60,  # hundreds of greenlets share a few connections
             connect_args={
                 "application_name": f"umbel-{role}",
                 "connect_timeout": 5,

@@ -37,6 +37,8 @@ class ProcessSpec:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     """Its whole environment; nothing is added."""
+    cwd: Path | None = None
+    """Where it starts; None: here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,9 @@ class ServerProcesses:
                     f"A process named {spec.name!r} runs already; choose a new name."
                 )
         with signals_held():
-            child = spawn(Launch(argv=spec.argv, env=spec.env, output=subprocess.PIPE))
+            child = spawn(
+                Launch(argv=spec.argv, env=spec.env, output=subprocess.PIPE, cwd=spec.cwd)
+            )
             running = _Running(spec, child)
             with self._lock:
                 self._running[spec.name] = running

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 from pydantic import SecretStr
 
 from umbel.cli.worker_commands import process_specs, procfile, worker_environment
@@ -14,7 +15,7 @@ def test_the_procfile_lists_what_umbel_run_starts() -> None:
 
 def test_every_process_is_started_with_the_concurrency_of_the_settings() -> None:
     settings = load_settings({"UMBEL_STEP_CONCURRENCY": "7", "UMBEL_TOOL_CONCURRENCY": "3"})
-    commands = {spec.name: " ".join(spec.argv) for spec in process_specs(settings)}
+    commands = {spec.name: " ".join(spec.argv) for spec in process_specs(settings, Path("/"))}
     assert list(commands) == ["step", "tool", "beat"]
     assert "-P gevent -c 7 -Q umbel.loop" in commands["step"]
     assert "-P prefork -c 3 -Q umbel.tools" in commands["tool"]
@@ -47,3 +48,25 @@ def test_workers_get_exactly_the_settings_of_the_command() -> None:
         "PYTHONUNBUFFERED": "1",
     }
     assert load_settings(environment | {"UMBEL_CONFIG": ""}).tools == ("a", "b")
+
+
+def test_workers_start_in_a_private_folder_and_import_nothing_from_here(tmp_path: Path) -> None:
+    specs = process_specs(load_settings({}), tmp_path)
+    assert {spec.cwd for spec in specs} == {tmp_path}
+    assert {spec.argv[1] for spec in specs} == {"-P"}
+    assert {spec.env["TMPDIR"] for spec in specs} == {str(tmp_path)}
+
+
+def test_only_step_workers_are_given_the_key_of_the_model(tmp_path: Path) -> None:
+    specs = process_specs(load_settings({"UMBEL_API_KEY": "secret"}), tmp_path)
+    assert [spec.name for spec in specs if "secret" in spec.env.values()] == ["step"]
+
+
+def test_what_depends_on_the_folder_of_the_command_is_made_independent_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "umbel.toml").write_text("")
+    environment = worker_environment(load_settings({}), {"PYTHONPATH": ".:lib"})
+    assert environment["PYTHONPATH"] == f"{tmp_path}:{tmp_path / 'lib'}"
+    assert environment["UMBEL_CONFIG"] == str(tmp_path / "umbel.toml")

@@ -144,7 +144,7 @@ class RunCommand:
                 grace_seconds=_STOP_ALONE_SECONDS if place.is_alone else _STOP_SECONDS,
             )
         )
-        specs = process_specs(settings)
+        specs = process_specs(settings, place.log.parent)
         for spec in specs:
             processes.start(spec)
         self._tell("workers", f"starting {', '.join(spec.name for spec in specs)}")

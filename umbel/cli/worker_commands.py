@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, cast
 
 from pydantic import SecretStr
@@ -10,24 +11,36 @@ from pydantic import SecretStr
 from umbel.names import LOOP_QUEUE, TOOLS_QUEUE
 from umbel.server_processes import ProcessSpec
 from umbel.settings import Settings
-from umbel.settings_sources import FILE_ONLY, variable_of
+from umbel.settings_sources import CONFIG_FILE, CONFIG_VARIABLE, FILE_ONLY, variable_of
 
 _CELERY: Final = ("-m", "celery", "-A", "umbel.server")
 _QUIET: Final = ("--without-gossip", "--without-mingle")
+_KEY: Final = "UMBEL_API_KEY"
+"""Only step workers ask models; tools run code of others."""
 _REPLACED: Final = "OPENAI_API_KEY"
 """Given on under our own name, so that there is one way in."""
 
 
-def process_specs(settings: Settings) -> list[ProcessSpec]:
-    """Step worker, tool worker and beat of these settings."""
-    environment = worker_environment(settings, os.environ)
+def process_specs(settings: Settings, folder: Path) -> list[ProcessSpec]:
+    """Step worker, tool worker and beat of these settings, started in a private folder.
+
+    Not here: Python and Celery look for modules where they start, and that may be the workspace,
+    in which a model may write `redis.py`.
+    """
+    environment = worker_environment(settings, os.environ) | {"TMPDIR": str(folder)}
+    keyless = {name: value for name, value in environment.items() if name != _KEY}
     commands = _commands(
         steps=str(settings.step_concurrency),
         tools=str(settings.tool_concurrency),
         log_level=settings.log_level,
     )
     return [
-        ProcessSpec(name, (sys.executable, *command), environment)
+        ProcessSpec(
+            name,
+            (sys.executable, "-P", *command),
+            environment if name == "step" else keyless,
+            cwd=folder,
+        )
         for name, command in commands.items()
     ]
 
@@ -55,7 +68,20 @@ def worker_environment(settings: Settings, inherited: Mapping[str, str]) -> dict
         for name in settings.model_fields_set
         if name not in FILE_ONLY and getattr(settings, name) is not None
     }
-    return {**kept, **spelled, "PYTHONUNBUFFERED": "1"}
+    return {**kept, **spelled, **_anchored(inherited), "PYTHONUNBUFFERED": "1"}
+
+
+def _anchored(inherited: Mapping[str, str]) -> dict[str, str]:
+    """What depends on the folder a command is given in, made independent of it."""
+    anchored: dict[str, str] = {}
+    if path := inherited.get("PYTHONPATH"):
+        anchored["PYTHONPATH"] = os.pathsep.join(
+            str(Path(entry or ".").resolve()) for entry in path.split(os.pathsep)
+        )
+    config = Path(inherited.get(CONFIG_VARIABLE) or CONFIG_FILE).resolve()
+    if config.is_file():
+        anchored[CONFIG_VARIABLE] = str(config)
+    return anchored
 
 
 def _commands(*, steps: str, tools: str, log_level: str) -> dict[str, Sequence[str]]:
