@@ -109,8 +109,11 @@ def _load(load: Any, place: str) -> object:
     try:
         return load()
     except (Exception, SystemExit) as error:  # a module's own code may raise anything
+        remedy = "Correct the module"
+        if isinstance(error, ModuleNotFoundError) and repr(error.name) in place:
+            remedy = "Install its package, or put its folder on PYTHONPATH,"
         raise Misconfigured(
-            f"Tools of {place} cannot be loaded: {failure_of(error).message}. Correct the module "
+            f"Tools of {place} cannot be loaded: {failure_of(error).message}. {remedy} "
             "or take it out of UMBEL_TOOLS."
         ) from error
 
