@@ -8,6 +8,7 @@ from pydantic import SecretStr
 
 from providers.demo import MODEL as DEMO_MODEL
 from providers.demo import DemoServer
+from providers.demo_faults import UnknownFault, describe, fault_of, is_demo_model
 from providers.detect import find_local_model
 from providers.profiles import DEFAULT_BASE_URL
 from umbel.errors import Misconfigured
@@ -32,24 +33,40 @@ def chosen_model(settings: Settings, wanted: str | None) -> Generator[ChosenMode
     Raises:
         Misconfigured: an endpoint without a model name, or a name without an endpoint.
     """
-    given = wanted != DEMO_MODEL and (settings.model_base_url or settings.api_key)
-    if given:
+    if is_demo_model(wanted):
+        with _demo(wanted or DEMO_MODEL) as demo:
+            yield demo
+        return
+    if settings.model_base_url or settings.api_key:
         yield _configured(settings, wanted)
         return
-    local = find_local_model() if wanted != DEMO_MODEL else None
+    local = find_local_model()
     if local is not None:
         model, endpoint = wanted or local.model, local.endpoint
         why = f"{model} of {endpoint.name}, found running at {endpoint.base_url}"
         yield ChosenModel(endpoint.base_url, model, None, why)
         return
-    if wanted not in (None, DEMO_MODEL):
+    if wanted is not None:
         raise Misconfigured(
             f"The model {wanted!r} has no endpoint: set OPENAI_API_KEY or UMBEL_MODEL_BASE_URL, or "
             "start a model server on this machine. No model server was found on 127.0.0.1."
         )
-    with DemoServer() as demo:
-        why = "demo, a script and no AI; set OPENAI_API_KEY or UMBEL_MODEL_BASE_URL for a model"
-        yield ChosenModel(demo.base_url, DEMO_MODEL, None, why)
+    with _demo(DEMO_MODEL) as demo:
+        yield demo
+
+
+@contextmanager
+def _demo(model: str) -> Generator[ChosenModel]:
+    """The script, with the fault that `demo:FAULT` names."""
+    try:
+        fault = fault_of(model)
+    except UnknownFault as error:
+        raise Misconfigured(str(error)) from error
+    why = "demo, a script and no AI; set OPENAI_API_KEY or UMBEL_MODEL_BASE_URL for a model"
+    if fault is not None:
+        why = f"{model}, a script and no AI that shows a fault: {dict(describe())[fault.name]}"
+    with DemoServer() as server:
+        yield ChosenModel(server.base_url, model, None, why)
 
 
 def _configured(settings: Settings, wanted: str | None) -> ChosenModel:
