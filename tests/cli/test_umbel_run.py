@@ -146,8 +146,9 @@ def test_on_own_servers_json_tells_every_step_and_the_run_can_be_read_later(
     assert types.index("run.accepted") < types.index("step.started")
     assert types.index("model.text") < types.index("step.decided")
     assert types.index("step.decided") < types.index("call.asked") < types.index("call.settled")
-    assert types[-1] == "run.settled"
-    settled = told[-1]
+    assert types[-2:] == ["run.settled", "progress"]
+    settled, stopping = told[-2:]
+    assert (stopping["topic"], stopping["text"]) == ("stopping", "workers")
     assert settled["status"] == "completed"
     assert "When a worker dies" in settled["answer"]
     assert settled["spending"]["input_tokens"] > 0
@@ -164,7 +165,8 @@ def test_kept_data_can_be_read_after_the_servers_are_gone(folder: Path) -> None:
         "--workspace", "work", "--keep", "--json", environment=kept, folder=folder
     ) as command:
         assert command.end() == 0, command.text()
-    look = json.loads(command.lines[-1])["look"].split()
+    [settled] = [x for x in map(json.loads, command.lines) if x["type"] == "run.settled"]
+    look = settled["look"].split()
     assert look[:3] == ["umbel", "runs", "get"]
     directory = Path(look[-1])
     shown = umbel(*look[1:], environment={}, folder=folder)
@@ -186,6 +188,7 @@ def test_an_interrupt_ends_everything_and_says_so(
         processes = command.descendants()
         command.process.send_signal(number)
         assert command.end() == code
+    assert "stopping   workers and servers" in command.text()
     assert "interrupted" in command.text()
     assert "is not finished" in command.text()
     assert "Traceback" not in command.text()

@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -31,7 +32,8 @@ def chosen_model(settings: Settings, wanted: str | None) -> Generator[ChosenMode
     """The model for the block; `wanted` is the name from option, agent or settings.
 
     Raises:
-        Misconfigured: an endpoint without a model name, or a name without an endpoint.
+        Misconfigured: an endpoint without a model name, a name without an endpoint, or OpenAI's
+            own endpoint without a key.
     """
     if is_demo_model(wanted):
         with _demo(wanted or DEMO_MODEL) as demo:
@@ -75,5 +77,14 @@ def _configured(settings: Settings, wanted: str | None) -> ChosenModel:
         raise Misconfigured(
             f"No model is named for {without_password(base_url)}; set UMBEL_MODEL or give --model."
         )
+    # Nobody answers there without a key; other endpoints may do without one.
+    if settings.api_key is None and _host(base_url) == _host(DEFAULT_BASE_URL):
+        raise Misconfigured(
+            f"No key is set for {without_password(base_url)}; set OPENAI_API_KEY or UMBEL_API_KEY."
+        )
     why = f"{wanted} at {without_password(base_url)}"
     return ChosenModel(base_url, wanted, settings.api_key, why)
+
+
+def _host(url: str) -> str | None:
+    return urlsplit(url).hostname

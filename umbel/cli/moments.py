@@ -9,7 +9,9 @@ from typing import ClassVar, Literal
 
 from umbel.cli.spending import Spending
 
-Topic = Literal["request", "workspace", "servers", "database", "model", "workers", "note"]
+Topic = Literal[
+    "request", "workspace", "model", "servers", "database", "workers", "note", "stopping"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ _WAITING: Final = {
     "request": "loading",
     "servers": "waiting for the servers",
     "workers": "waiting for the workers",
+    "stopping": "stopping",
 }
 
 
@@ -37,13 +38,17 @@ class Present:
         self._passed_on = 0
         self._calls: dict[str, str] = {}
         self._doing = ""
+        self._in_step = False
 
     def take(self, moment: Moment) -> None:
         """Remember what a moment begins and forget what it ends."""
         match moment:
             case Progress(topic=topic):
-                self._doing = _WAITING.get(topic, "")
+                # A late "tool is ready" or a remark ends nothing that a step is doing.
+                if topic == "stopping" or not self._in_step:
+                    self._doing = _WAITING.get(topic, "")
             case StepStarted():
+                self._in_step = True
                 self._begin("waiting for the model")
             case ModelText(kind=kind, text=text):
                 self._doing = _WRITING[kind]

@@ -13,8 +13,9 @@ from models.database import Database
 from models.runs import Accepted, find_run
 from models.showing import attempts_of
 from tasks.acceptance import NewRequest, accept, configured_agent
-from tools.registry import load_registry
+from tools.registry import ToolRegistry
 from umbel.cli import exits
+from umbel.cli.early_checks import checked_tools
 from umbel.cli.endpoints import ChosenModel, chosen_model
 from umbel.cli.following import Follower
 from umbel.cli.moments import Moment, Progress, RunAccepted, RunSettled, Topic
@@ -73,27 +74,40 @@ class RunCommand:
         Raises:
             UmbelError: something on the way cannot work or does not answer.
         """
+        registry = checked_tools(
+            self._settings, agent=self._options.agent, request=self._options.request
+        )
         workspace = self._workspace()
         agent = self._settings.agent(self._options.agent)
+        wanted = self._options.model or agent.model or self._settings.model
         with ExitStack() as stack:
-            place = stack.enter_context(
-                running_servers(
-                    self._settings, keep=self._options.keep, tell=lambda x: self._tell("servers", x)
-                )
-            )
-            self.place = place
-            self._tell("database", prepare_database(place, self._settings))
-            wanted = self._options.model or agent.model or self._settings.model
             model = stack.enter_context(chosen_model(self._settings, wanted))
             self._tell("model", model.why)
-            settings = _settings_of_workers(self._settings, place, model)
-            database = Database(place.database_url, role="cli", pool_size=2)
-            stack.callback(database.close)
-            accepted = self._accept(database, settings, workspace, model)
-            health = self._start_workers(stack, settings, place)
-            ring(settings, accepted.run_id)
-            self._follow(database, settings, accepted.run_id, health)
-            return self._report(database, settings, accepted.run_id)
+            try:
+                return self._on_servers(stack, workspace, model, registry)
+            finally:
+                if self.place is not None:
+                    alone = self.place.is_alone
+                    self._tell("stopping", "workers and servers" if alone else "workers")
+
+    def _on_servers(
+        self, stack: ExitStack, workspace: Path, model: ChosenModel, registry: ToolRegistry
+    ) -> int:
+        place = stack.enter_context(
+            running_servers(
+                self._settings, keep=self._options.keep, tell=lambda x: self._tell("servers", x)
+            )
+        )
+        self.place = place
+        self._tell("database", prepare_database(place, self._settings))
+        settings = _settings_of_workers(self._settings, place, model)
+        database = Database(place.database_url, role="cli", pool_size=2)
+        stack.callback(database.close)
+        accepted = self._accept(database, settings, registry, workspace)
+        health = self._start_workers(stack, settings, place)
+        ring(settings, accepted.run_id)
+        self._follow(database, settings, accepted.run_id, health)
+        return self._report(database, settings, accepted.run_id)
 
     def _tell(self, topic: Topic, text: str) -> None:
         self._screen.show(Progress(topic=topic, text=text))
@@ -105,29 +119,36 @@ class RunCommand:
                 f"The workspace {str(self._options.workspace)!r} is not a folder; name one with "
                 "--workspace DIR."
             )
-        self._tell("workspace", f"{folder} (full access inside it, none outside)")
+        rights = "full access inside it, none outside"
+        agent = self._settings.agent(self._options.agent)
+        if "permission" in agent.model_fields_set and agent.permission != "full_access":
+            rights += (
+                f"; this agent's own permission {agent.permission!r} does not apply to umbel run"
+            )
+        self._tell("workspace", f"{folder} ({rights})")
         return folder
 
     def _accept(
-        self, database: Database, settings: Settings, workspace: Path, model: ChosenModel
+        self, database: Database, settings: Settings, registry: ToolRegistry, workspace: Path
     ) -> Accepted:
         # The person at the terminal is the owner and has named the folder.
         spec = configured_agent(settings, self._options.agent, permission_mode="full_access")
-        agent = replace(spec, model=model.model)
+        model = settings.model or ""  # the chosen one: `_settings_of_workers` put it there
+        agent = replace(spec, model=model)
         request = NewRequest(
             principal=Principal(tenant=settings.tenant, user=settings.user),
             input=self._options.request,
-            model=model.model,
+            model=model,
             workspace=str(workspace),
         )
-        accepted = accept(database, load_registry(settings.tools), agent, request)
+        accepted = accept(database, registry, agent, request)
         self.accepted = accepted
         self._screen.show(
             RunAccepted(
                 run_id=accepted.run_id,
                 thread_id=accepted.thread_id,
                 agent=agent.name,
-                model=model.model,
+                model=model,
                 input=request.input,
                 workspace=request.workspace,
             )
@@ -156,10 +177,16 @@ class RunCommand:
         client = connect(settings.redis_url or "", role="cli", max_connections=2)
         live = LiveReader(client, prefix=settings.redis_prefix, run_id=run_id)
         with client:
-            for moment in Follower(database, live, run_id, check=health.check).moments():
-                for remark in health.remarks():
-                    self._tell("note", remark)
+            follower = Follower(database, live, run_id, check=lambda: self._watch(health))
+            for moment in follower.moments():
                 self._screen.show(moment)
+
+    def _watch(self, health: WorkerHealth) -> None:
+        for name in health.newly_ready():
+            self._tell("workers", f"{name} is ready")
+        for remark in health.remarks():
+            self._tell("note", remark)
+        health.check()
 
     def _report(self, database: Database, settings: Settings, run_id: RunId) -> int:
         with database.begin() as connection:

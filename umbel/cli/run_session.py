@@ -8,6 +8,7 @@ from typing import Final
 from umbel.cli.ending import exit_code_of, say
 from umbel.cli.json_screen import JsonScreen
 from umbel.cli.moments import Progress, Stopped
+from umbel.cli.request_text import request_text
 from umbel.cli.text_screen import TextScreen
 from umbel.errors import UmbelError
 from umbel.settings import load_settings
@@ -25,8 +26,13 @@ def run_session(
     keep: bool,
 ) -> int:
     """Carry one request through and return the exit code; every error is said here."""
-    settings = load_settings()
-    text = sys.stdin.read() if request == "-" else request
+    try:
+        settings, text = load_settings(), request_text(request)
+    except UmbelError as error:
+        if is_json:
+            stopped = Stopped(message=str(error), exit_code=exit_code_of(error))
+            JsonScreen(sys.stdout).show(stopped)
+        raise
     began = time.monotonic()
     screen = JsonScreen(sys.stdout) if is_json else TextScreen(sys.stdout, began=began)
     command = None

@@ -11,6 +11,8 @@ from umbel.server_processes import EndedProcess
 _LAST_LINES: Final = 12
 _MOST_REMARKS: Final = 5
 _TROUBLE: Final = re.compile(r"\b(ERROR|CRITICAL)\b")
+_READY: Final = re.compile(r"\b\w+@\S+ ready\.$|\bbeat: Starting\.\.\.$")
+"""What Celery says once; only at log level INFO or below."""
 
 
 class WorkerHealth:
@@ -21,12 +23,16 @@ class WorkerHealth:
         self._lines: dict[str, deque[str]] = {}
         self._remarks: deque[str] = deque()
         self._remarks_made = 0
+        self._ready: list[str] = []
+        self._ready_told = 0
         self._ended: EndedProcess | None = None
 
     def take_line(self, name: str, line: str) -> None:
-        """Keep a line of a process; a line about an error becomes a remark."""
+        """Keep a line of a process; notes readiness, and makes a line about an error a remark."""
         with self._lock:
             self._lines.setdefault(name, deque(maxlen=_LAST_LINES)).append(line)
+            if name not in self._ready and _READY.search(line):
+                self._ready.append(name)
             if _TROUBLE.search(line) and self._remarks_made < _MOST_REMARKS:
                 self._remarks_made += 1
                 self._remarks.append(f"{name} worker: {line}")
@@ -35,6 +41,13 @@ class WorkerHealth:
         """Remember the first process that ended without being asked to."""
         with self._lock:
             self._ended = self._ended or ended
+
+    def newly_ready(self) -> list[str]:
+        """Names of processes that said so since the last look, in that order."""
+        with self._lock:
+            found = self._ready[self._ready_told :]
+            self._ready_told = len(self._ready)
+        return found
 
     def remarks(self) -> list[str]:
         """New lines about errors; each is given once, and only the first few of a run."""
