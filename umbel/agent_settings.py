@@ -1,15 +1,22 @@
 """What `umbel.toml` says about an agent and about a model."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from loop.policy import PermissionMode, Policy
-from loop.profiles import DEFAULT_PROFILE, expand_policy
+from loop.profiles import DEFAULT_PROFILE, PROFILES, expand_policy
 from umbel.errors import Misconfigured
 from umbel.names import WireName
-from umbel.settings_faults import compact
+from umbel.settings_faults import KeysOf, compact
 
 DEFAULT_INSTRUCTIONS: Final = (
     "You are a careful assistant that works through tools. "
@@ -39,7 +46,7 @@ class AgentSettings(BaseModel):
     """Names of the tools it is offered; none: all that are registered."""
     permission: PermissionMode = "ask"
     """`ask`: a change waits for the owner's approval; `full_access`: it does not."""
-    policy: Mapping[str, Any] = Field(default_factory=dict)
+    policy: Annotated[Mapping[str, Any], KeysOf(Policy)] = Field(default_factory=dict)
     """Policy values that differ from the profile's."""
 
     def expand(self, **overrides: Any) -> Policy:
@@ -54,15 +61,21 @@ class AgentSettings(BaseModel):
         except ValidationError as error:
             raise Misconfigured(compact(error)) from error
 
-    @model_validator(mode="after")
-    def _check_policy(self) -> Self:
-        if "permission_mode" in self.policy:
-            raise ValueError("policy.permission_mode is set by `permission`; move it there")
-        try:
-            self.expand()
-        except Misconfigured as error:
-            raise ValueError(f"policy: {error}") from error
-        return self
+    # Each on its own, so that one fault does not hide another one.
+    @field_validator("profile")
+    @classmethod
+    def _check_profile(cls, value: str) -> str:
+        if value not in PROFILES:
+            raise ValueError(f"there is no such profile; choose one of {', '.join(PROFILES)}")
+        return value
+
+    @field_validator("policy")
+    @classmethod
+    def _check_policy(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "permission_mode" in value:
+            raise ValueError("permission_mode is set by `permission`; move it there")
+        Policy(**value)  # its faults are reported one by one, each under its own key
+        return value
 
 
 class ModelSettings(BaseModel):

@@ -102,7 +102,11 @@ class Settings(BaseSettings):
     """Modules with tools of your own."""
     beat_seconds: Seconds = 3.0
     """Time between two signs of life of a worker."""
-    dead_after_seconds: Seconds = 15.0
+    dead_after_seconds: Annotated[
+        float,
+        Field(gt=0, allow_inf_nan=False),
+        Allowed("a number of seconds, three times beat_seconds or more"),
+    ] = 15.0
     """Silence after which a worker counts as dead; at least three beats."""
     sweep_seconds: Seconds = 0.5
     """Time between two looks for work that nobody has been told of."""
@@ -174,8 +178,9 @@ class Settings(BaseSettings):
     @field_validator("dead_after_seconds")
     @classmethod
     def _check_dead_after(cls, value: float, info: ValidationInfo) -> float:
-        beat = info.data.get("beat_seconds")
-        if beat is not None and value < BEATS_BEFORE_DEATH * beat:
+        # A beat that is itself wrong is not there: judge by its default, to name all at once.
+        beat = info.data.get("beat_seconds", cls.model_fields["beat_seconds"].default)
+        if value < BEATS_BEFORE_DEATH * beat:
             raise ValueError(
                 f"a worker that beats every {beat:g} s would be taken for dead too early; "
                 f"give {BEATS_BEFORE_DEATH * beat:g} or more"

@@ -4,9 +4,10 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from umbel.errors import Misconfigured
@@ -15,11 +16,40 @@ _PASSWORD: Final = re.compile(r"(?<=://)([^:/@\s]*):\S*(?=@)")
 _PASSWORD_OPTION: Final = re.compile(r"([?&]password=)[^&\s]*")
 
 
+_SHOWN_CHARS: Final = 100
+_WORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "not a whole number"),
+    **dict.fromkeys(("int_parsing_size",), "a number with too many digits"),
+    **dict.fromkeys(("float_type", "float_parsing"), "not a number"),
+    **dict.fromkeys(("list_type", "tuple_type"), "not a list"),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type"), "not a table"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "neither true nor false"),
+    "string_type": "not a text",
+    "string_too_short": "too short; {min_length} characters at least",
+    "string_too_long": "too long; {max_length} characters at most",
+    "string_pattern_mismatch": "not a name",
+    "finite_number": "not a finite number",
+    "greater_than": "must be above {gt:g}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be {le:g} or less",
+    "literal_error": "choose one of {expected}",
+}
+"""Kinds of faults that pydantic knows, in words for whoever writes the settings."""
+
+
 @dataclass(frozen=True, slots=True)
 class Allowed:
     """Put on a field with `Annotated`: the values it takes, in words."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeysOf:
+    """Put on a table with `Annotated`: the class whose fields its keys are."""
+
+    model: type[BaseModel]
 
 
 def without_password(url: str) -> str:
@@ -67,33 +97,49 @@ def _line(details: ErrorDetails, model: type[BaseModel], places: Mapping[str, st
     # "agents" in umbel.toml is a table: its own keys belong to the name.
     name = place.replace(field, ".".join([field, *inner]), 1) if inner else place
     if details["type"] == "extra_forbidden":
-        return f"{name} is unknown.{_suggest(model, field, inner)}"
+        *way, key = (field, *inner)
+        return f"{name} is unknown.{did_you_mean(key, _keys(model, way))}"
     marks = model.model_fields[field].metadata if field in model.model_fields else []
     allowed = next((mark.text for mark in marks if isinstance(mark, Allowed)), None)
     ending = f" Allowed: {allowed}." if allowed is not None and not inner else ""
-    return f"{name} is {_shown(field, details['input'])}: {_reason(details)}.{ending}"
+    return f"{name}{_shown(field, details['input'])}: {_reason(details)}.{ending}"
 
 
 def _reason(details: ErrorDetails) -> str:
+    """What is wrong in our own words; the library's only for a kind of fault we do not know."""
+    words = _WORDS.get(details["type"])
+    if words is not None:
+        return words.format(**details.get("ctx", {}))
     text = details["msg"].removeprefix("Value error, ").rstrip(".")
     return text[:1].lower() + text[1:]
 
 
 def _shown(field: str, value: Any) -> str:
+    """` is 'value'`; nothing for a table, of which only a part is wrong."""
     if "key" in field:
-        return "given but not usable"
-    return without_password(repr(value))
+        return " is given but not usable"
+    if isinstance(value, Mapping | BaseModel):
+        return ""
+    shown = without_password(repr(value))
+    return f" is {shown if len(shown) <= _SHOWN_CHARS else shown[: _SHOWN_CHARS - 1] + '…'}"
 
 
-def _suggest(model: type[BaseModel], field: str, inner: list[str]) -> str:
-    if not inner:
-        return did_you_mean(field, model.model_fields)
-    nested = next(
-        (
-            kind
-            for kind in getattr(model.model_fields[field].annotation, "__args__", ())
-            if isinstance(kind, type) and issubclass(kind, BaseModel)
-        ),
-        None,
-    )
-    return did_you_mean(inner[-1], nested.model_fields) if nested is not None else ""
+def _keys(model: type[BaseModel], way: Iterable[str]) -> list[str]:
+    """The keys of the table that is reached by this way from the model."""
+    here: type[BaseModel] | None = model
+    for key in way:
+        field = here.model_fields.get(key) if here is not None else None
+        if field is not None:
+            here = _table_of(field)
+    return list(here.model_fields) if here is not None else []
+
+
+def _table_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The class of a table's keys, or of the tables in a table; the names of those are free."""
+    for mark in field.metadata:
+        if isinstance(mark, KeysOf):
+            return mark.model
+    for kind in (field.annotation, *get_args(field.annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return kind
+    return None

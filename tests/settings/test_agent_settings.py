@@ -58,11 +58,13 @@ def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ('profile = "stewart"', "Profile 'stewart' is unknown"),
+        ('profile = "stewart"', "choose one of steward, plain"),
         ('instrctions = "x"', "Did you mean 'instructions'?"),
         ('permission = "yolo"', "'full_access'"),
-        ("policy = { iteration_cap = 0 }", "greater than or equal to 1"),
-        ("policy = { iteration_cup = 3 }", "iteration_cup"),
+        ("policy = { iteration_cap = 0 }", "must be 1 or more"),
+        ("policy = { iteration_cup = 3 }", "policy.iteration_cup in"),
+        ("policy = { iteration_cup = 3 }", "Did you mean 'iteration_cap'?"),
+        ('policy = "strict"', "'strict': not a table"),
         ('policy = { permission_mode = "full_access" }', "`permission`"),
         ('tools = "list_files"', "tools"),
         ('instructions = ""', "instructions"),
@@ -74,6 +76,42 @@ def test_a_wrong_agent_is_a_fault_that_names_its_table(
     fault = fault_of(tmp_path, f"[agents.ops]\n{table}")
     assert "agents.ops" in fault
     assert said in fault
+
+
+def test_all_faults_of_a_table_come_at_once_under_their_own_names(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        load(
+            tmp_path,
+            """
+            beat_seconds = "soon"
+            dead_after_seconds = 2
+
+            [agents.editor]
+            profil = "x"
+            profile = "stewart"
+            instrctions = "x"
+            policy = { iteration_capp = 3, parallel = "many", tool_call_limit = -1 }
+            """,
+        )
+    text = str(caught.value)
+    for said in (
+        "8 settings are wrong",
+        "beat_seconds in",
+        "is 'soon': not a number. Allowed: a number of seconds above 0.",
+        "dead_after_seconds in",
+        "agents.editor.profil in",
+        "agents.editor.profile in",
+        "is 'stewart': there is no such profile; choose one of steward, plain.",
+        "is unknown. Did you mean 'instructions'?",
+        "agents.editor.policy.iteration_capp in",
+        "is unknown. Did you mean 'iteration_cap'?",
+        "agents.editor.policy.parallel in",
+        "is 'many': not a whole number.",
+        "is -1: must be 0 or more.",
+    ):
+        assert said in text
+    assert "{" not in text
+    assert "nput should" not in text
 
 
 def test_prices_are_data_and_missing_ones_stay_unknown(tmp_path: Path) -> None:
@@ -98,7 +136,8 @@ def test_prices_are_data_and_missing_ones_stay_unknown(tmp_path: Path) -> None:
     ("table", "said"),
     [
         ("window = 4096\noutput_reserve = 4096", "must be below window 4096"),
-        ("price_input_per_million = -1", "greater than or equal to 0"),
+        ("price_input_per_million = -1", "must be 0 or more"),
+        ("window = 4096\noutput_reserve = 4096", "models.m4 in"),
         ("windows = 4096", "Did you mean 'window'?"),
     ],
 )

@@ -94,6 +94,7 @@ def test_tools_are_comma_separated_in_the_environment_and_a_list_in_the_file(
         ("UMBEL_STREAM_PROGRESS_SECONDS", "nan", "finite number"),
         ("UMBEL_STREAM_PROGRESS_SECONDS", "inf", "finite number"),
         ("UMBEL_DEAD_AFTER_SECONDS", "8.9", "give 9 or more"),
+        ("UMBEL_DEAD_AFTER_SECONDS", "8.9", "Allowed: a number of seconds, three times beat_secon"),
         ("UMBEL_DATABASE_URL", "mysql://h/x", "not PostgreSQL"),
         ("UMBEL_DATABASE_URL", "localhost", "not a URL"),
         ("UMBEL_REDIS_URL", "http://h", "redis://"),
