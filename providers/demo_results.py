@@ -17,8 +17,17 @@ _MATCH: Final = re.compile(
 )
 _PATH: Final = re.compile(rf'"path"\s*:\s*{_STRING}')
 _START_LINE: Final = re.compile(r'"start_line"\s*:\s*(\d+)')
+_SIZED: Final = re.compile(
+    rf'"path"\s*:\s*{_STRING}\s*,\s*"kind"\s*:\s*"file"\s*,\s*"size_bytes"\s*:\s*(\d+)'
+)
+_SKIPPED: Final = re.compile(rf"{_STRING}\s*:\s*(\d+)")
+_CUT: Final = re.compile(r'"cut"\s*:\s*true')
+_NEW_LINE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\n")
+_CLOSING: Final = re.compile(r'(?<!\\)(?:\\\\)*(?:\\n|")')
+_BEFORE_HIT: Final = 400
+_HIT_CHARS: Final = 1200
 _TEXT: Final = re.compile(r'"text"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
-_QUOTE_CHARS: Final = 300
+_ERROR_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +55,35 @@ class Done:
         """Names that a listing shows, cut or not."""
         return [_unescaped(path) for path in _PATH.findall(self.result)][1:]
 
+    def listed_files(self) -> list[tuple[str, int]]:
+        """Files of a listing with their sizes in bytes."""
+        return [(_unescaped(path), int(size)) for path, size in _SIZED.findall(self.result)]
 
-def conversation_of(body: JsonObject) -> tuple[str, list[Done]]:
-    """The last thing the person wrote, and the calls made since, in their order."""
+    def handle(self) -> str:
+        """Under which a result that is cut can be read on; empty if it is whole."""
+        notice = _NOTICE.search(self.result)
+        found = _HANDLE.search(notice[0]) if notice else None
+        return found[1] if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a request body tells."""
+
+    request: str
+    """The last thing the person wrote."""
+    earlier: str
+    """What the person wrote before it."""
+    done: list[Done]
+    """The calls made since, in their order."""
+
+
+def conversation_of(body: JsonObject) -> Conversation:
+    """The request, and what was done for it so far."""
     messages = [as_object(item) for item in as_list(body.get("messages"))]
     places = [number for number, item in enumerate(messages) if item.get("role") == "user"]
     if not places:
-        return "", []
+        return Conversation("", "", [])
     later = messages[places[-1] + 1 :]
     results = {
         as_text(item.get("tool_call_id")): _words(item.get("content"))
@@ -61,41 +92,88 @@ def conversation_of(body: JsonObject) -> tuple[str, list[Done]]:
     }
     calls = [as_object(call) for item in later for call in as_list(item.get("tool_calls"))]
     done = [_done(call, results.get(as_text(call.get("id")), "")) for call in calls]
-    return _words(messages[places[-1]].get("content")), done
+    said = [_words(messages[place].get("content")) for place in places]
+    return Conversation(said[-1], said[-2] if said[1:] else "", done)
 
 
-def matches_of(call: Done) -> list[Match]:
-    """What a search found, also in a result that is cut."""
-    found = _MATCH.findall(call.result)
+def matches_of(call: Done, done: list[Done]) -> list[Match]:
+    """What a search found, as far as its result is known."""
+    found = _MATCH.findall(_raw_text(call, done)[0])
     return [
         Match(_unescaped(path), int(line), _unescaped(text).strip()) for path, line, text in found
     ]
 
 
-def find_in(call: Done, done: list[Done], wanted: str) -> Match | None:
-    """Where the wanted text stands in a result, its further pages included."""
+def is_search_cut(call: Done, done: list[Done]) -> bool:
+    """The search stopped at its limit, or its result is not known to its end."""
+    raw, offset = _raw_text(call, done)
+    return offset is not None or bool(_CUT.search(raw))
+
+
+def skipped_of(call: Done, done: list[Done]) -> dict[str, int]:
+    """Why a search left files out, and how many."""
     raw = _raw_text(call, done)[0]
+    place = raw.rfind('"files_skipped"')
+    found = _SKIPPED.findall(raw, raw.find("{", place)) if place >= 0 else []
+    return {_unescaped(reason): int(count) for reason, count in found}
+
+
+def text_of(call: Done, done: list[Done]) -> tuple[str, bool]:
+    """The text of a file that was read, as far as it is known, and whether that is all of it."""
+    raw, offset = _raw_text(call, done)
     found = _TEXT.search(raw)
-    text = _unescaped(found[1]) if found else raw
-    if not wanted or wanted.casefold() not in text.casefold():
+    return (_unescaped(found[1]) if found else "", offset is None)
+
+
+def find_in(call: Done, done: list[Done], wanted: str) -> tuple[int, list[str]] | None:
+    """Number (from 0) of the first line of a file that holds the text, and the file's lines."""
+    lines = text_of(call, done)[0].split("\n")
+    folded = wanted.casefold()
+    number = next((n for n, line in enumerate(lines) if folded in line.casefold()), None)
+    return None if number is None else (number, lines)
+
+
+def next_page(call: Done, done: list[Done]) -> "JsonObject | None":
+    """Arguments of the `evidence_read` that reads on in a result; None at its end."""
+    offset = _raw_text(call, done)[1]
+    return None if offset is None else {"handle": call.handle(), "offset": offset}
+
+
+def page_at(handle: str, done: list[Done], wanted: str) -> "JsonObject | None":
+    """Arguments of the `evidence_read` around a hit of `find`; None without one."""
+    hit = _hit(handle, done, wanted)
+    if hit is None:
         return None
-    path = _PATH.search(raw)
-    start = _START_LINE.search(raw)
-    lines = text.split("\n")
-    number = next((n for n, line in enumerate(lines) if wanted.casefold() in line.casefold()), None)
-    name = _unescaped(path[1]) if path else as_text(call.arguments.get("path")) or call.name
-    if number is None:
-        return Match(name, 0, wanted)
-    first = int(start[1]) if start else 1
-    return Match(name, first + number, _around(lines[number].strip(), wanted))
+    return {"handle": handle, "offset": max(0, hit - _BEFORE_HIT), "limit": _HIT_CHARS}
 
 
-def next_page(done: list[Done], candidates: list[Done]) -> "JsonObject | None":
-    """Arguments of the `evidence_read` that reads on in the first result not read to its end."""
-    for call in candidates:
-        handle, offset = _raw_text(call, done)[1:]
-        if call.name != "evidence_read" and handle and offset is not None:
-            return {"handle": handle, "offset": offset}
+def line_at(handle: str, done: list[Done], wanted: str) -> str:
+    """The line around a hit, “…” where it is not known to its end; empty if it was not read."""
+    hit, asked = _hit(handle, done, wanted), page_at(handle, done, wanted)
+    pages = [page for page in done if page.name == "evidence_read" and page.arguments == asked]
+    if hit is None or asked is None or not pages:
+        return ""
+    text = _page(pages[-1])[0]
+    at = min(hit, _BEFORE_HIT)
+    starts = [match.end() for match in _NEW_LINE.finditer(text, 0, at)]
+    head = _TEXT.search(text, 0, at) if not starts else None
+    start = starts[-1] if starts else (head.start(1) if head else 0)
+    closing = _CLOSING.search(text, at + len(wanted))
+    end = closing.start() if closing else len(text)
+    before = "" if starts or head else "…"
+    return f"{before}{_unescaped(text[start:end]).strip()}{'' if closing else '…'}"
+
+
+def _hit(handle: str, done: list[Done], wanted: str) -> int | None:
+    forms = (wanted, json.dumps(wanted, ensure_ascii=False)[1:-1])
+    for page in done:
+        given = page.arguments
+        if page.name != "evidence_read" or given.get("handle") != handle:
+            continue
+        text, offset = _TEXT.search(page.result), _OFFSET.search(page.result)
+        is_hit = given.get("find") == wanted and text and _unescaped(text[1]).startswith(forms)
+        if is_hit and offset:
+            return int(offset[1])
     return None
 
 
@@ -107,23 +185,25 @@ def message_of(call: Done) -> str:
     if isinstance(error, str):
         return error
     is_odd = call.result.lower().startswith(("error", "refused", "denied"))
-    return call.result[:_QUOTE_CHARS] if is_odd else ""
+    return call.result[:_ERROR_CHARS] if is_odd else ""
 
 
-def _raw_text(call: Done, done: list[Done]) -> tuple[str, str, int | None]:
-    """The stored result as far as it is known, its handle, and the offset to read on at, if any."""
+def _raw_text(call: Done, done: list[Done]) -> tuple[str, int | None]:
+    """The stored result as far as it is known, and the offset to read on at, if any."""
+    handle = call.handle()
     notice = _NOTICE.search(call.result)
-    handle = _HANDLE.search(notice[0]) if notice else None
-    if notice is None or handle is None:
-        return call.result, "", None
+    if notice is None or not handle:
+        return call.result, None
     raw = call.result[: notice.start()]
     given = _OFFSET.search(notice[0])
     offset: int | None = int(given[1]) if given else len(raw)
     for page in done:
-        if page.name == "evidence_read" and page.arguments.get("handle") == handle[1]:
+        given_to = page.arguments
+        is_next = (given_to.get("handle"), given_to.get("offset")) == (handle, offset)
+        if page.name == "evidence_read" and is_next and "find" not in given_to:
             text, offset = _page(page)
             raw += text
-    return raw, handle[1], offset
+    return raw, offset
 
 
 def _page(page: Done) -> tuple[str, int | None]:
@@ -163,11 +243,3 @@ def _unescaped(text: str) -> str:
         except ValueError:
             continue
     return ""
-
-
-def _around(line: str, wanted: str) -> str:
-    """The line, or the part of a long one around what was wanted."""
-    if len(line) <= _QUOTE_CHARS:
-        return line
-    start = max(line.casefold().find(wanted.casefold()) - _QUOTE_CHARS // 2, 0)
-    return line[start : start + _QUOTE_CHARS]

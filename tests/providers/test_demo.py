@@ -1,6 +1,6 @@
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 import pytest
@@ -19,22 +19,26 @@ from providers.demo import DemoServer
 from providers.demo_script import INTRO
 from tests.providers.endpoint import control, provider_at
 
-PAGE_CHARS = 400
 TOOLS = tuple(
     OfferedTool(name, name, {"type": "object"})
-    for name in ("search_files", "list_files", "read_file", "write_file", "evidence_read")
+    for name in ("search_files", "list_files", "read_file", "write_file")
 )
 READS = TOOLS[:3]
 Answer = Callable[[dict[str, Any]], object]
 
 
+class Caller(Protocol):
+    """Carries out calls."""
+
+    def call(self, call_id: str, name: str, arguments: dict[str, Any]) -> str:
+        """The view of the result."""
+
+
 class Workspace:
     """Files in memory, with tools that answer as the built-in ones do."""
 
-    def __init__(self, files: dict[str, str], view_chars: int = 100_000) -> None:
+    def __init__(self, files: dict[str, str]) -> None:
         self.files = files
-        self.view_chars = view_chars
-        self.results: dict[str, str] = {}
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.broken: dict[str, str] = {}
 
@@ -44,15 +48,7 @@ class Workspace:
         if name in self.broken:
             return json.dumps({"error": {"code": "failed", "message": self.broken[name]}})
         answer: Answer = getattr(self, name)
-        text = json.dumps(answer(arguments), separators=(",", ":"), ensure_ascii=False)
-        self.results[call_id] = text
-        if len(text) <= self.view_chars:
-            return text
-        read_on = json.dumps({"handle": call_id, "offset": self.view_chars}, separators=(",", ":"))
-        return (
-            f"{text[: self.view_chars]}\n[cut: showing characters 0-{self.view_chars - 1} of "
-            f"{len(text)}, some are missing; read on with evidence_read {read_on}]"
-        )
+        return json.dumps(answer(arguments), separators=(",", ":"), ensure_ascii=False)
 
     def search_files(self, given: dict[str, Any]) -> object:
         matches = [
@@ -79,19 +75,15 @@ class Workspace:
         self.files[given["path"]] = given["text"]
         return {"path": given["path"], "size_bytes": len(given["text"])}
 
-    def evidence_read(self, given: dict[str, Any]) -> object:
-        text, start = self.results[given["handle"]], given["offset"]
-        end = start + PAGE_CHARS
-        return {
-            "handle": given["handle"], "offset": start,
-            "next_offset": end if end < len(text) else None, "total_chars": len(text),
-            "text": text[start:end],
-        }  # fmt: skip
 
-
-def run(request: str, workspace: Workspace, tools: tuple[OfferedTool, ...] = TOOLS) -> str:
+def run(
+    request: str,
+    workspace: Caller,
+    tools: tuple[OfferedTool, ...] = TOOLS,
+    earlier: str = "old request",
+) -> str:
     """Carry a request through the demo model over HTTP; returns its final words."""
-    messages: list[Message] = [UserMessage("old request"), AssistantMessage("old answer")]
+    messages: list[Message] = [UserMessage(earlier), AssistantMessage("old answer")]
     messages.append(UserMessage(request))
     with DemoServer() as server:
         for _ in range(120):
@@ -110,7 +102,7 @@ def _turn(base_url: str, messages: list[Message], tools: tuple[OfferedTool, ...]
     return provider.stream(asked, provider.render(asked, provider.form()), control())
 
 
-def _carried_out(turn: ModelTurn, workspace: Workspace) -> list[Message]:
+def _carried_out(turn: ModelTurn, workspace: Caller) -> list[Message]:
     assert all(call.status == "ok" for call in turn.calls)
     calls = [
         AssistantCall(
@@ -190,25 +182,6 @@ def test_demo_does_not_write_because_of_a_question(request_text: str) -> None:
     workspace = Workspace({"config.py": "we x\n"})
     run(request_text, workspace)
     assert workspace.files == {"config.py": "we x\n"}
-
-
-def test_demo_pages_through_a_result_that_is_cut() -> None:
-    lines = [f"line {number} with “quotes” and \\ slashes" for number in range(1, 200)]
-    lines[149] = "the needle is here"
-    workspace = Workspace({"big.log": "\n".join(lines)}, view_chars=1000)
-    answer = run('find "needle"', workspace)
-    pages = [given for name, given in workspace.asked if name == "evidence_read"]
-    assert "big.log, line 150, it says: “the needle is here”" in answer
-    assert [page["offset"] for page in pages] == list(range(1000, 1000 + 400 * len(pages), 400))
-
-
-def test_demo_pages_to_the_end_when_nothing_is_there() -> None:
-    names = {f"file_{number:04}.txt": "" for number in range(100)}
-    workspace = Workspace(names, view_chars=600)
-    assert "found nothing" in run('find "needle"', workspace)
-    last = workspace.asked[-1]
-    assert last[0] == "evidence_read"
-    assert last[1]["offset"] + PAGE_CHARS >= len(workspace.results[last[1]["handle"]])
 
 
 def test_demo_without_tools_still_answers() -> None:
