@@ -13,8 +13,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import CheckConstraint, Connection, NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
+from models.refusals import connection_error, one_line
 from models.tables import metadata
-from umbel.errors import Misconfigured, Unavailable
+from umbel.errors import Misconfigured
 from umbel.server_path import server_root
 
 OLDEST_POSTGRES: Final = 15
@@ -46,8 +47,8 @@ def migrate(url: str) -> list[str]:
 
     Raises:
         Unavailable: PostgreSQL does not answer, or another migration takes too long.
-        Misconfigured: the database is too old, newer than this version, or gives no right to
-            create tables.
+        Misconfigured: the database refuses the connection, is too old, newer than this version, or
+            gives no right to create tables.
     """
     with _transaction(url) as connection:
         _check_server(connection)
@@ -68,7 +69,8 @@ def check(url: str, *, compare: bool = True) -> CheckResult:
 
     Raises:
         Unavailable: PostgreSQL does not answer.
-        Misconfigured: the server is too old, or the database newer than this version.
+        Misconfigured: the server refuses the connection or is too old, or the database is newer
+            than this version.
     """
     with _transaction(url) as connection:
         _check_server(connection)
@@ -104,11 +106,11 @@ def _transaction(url: str) -> Iterator[Connection]:
         with engine.begin() as connection:
             yield connection
     except OperationalError as error:
-        raise Unavailable(f"PostgreSQL does not answer: {error.orig}") from error
+        raise connection_error(error.orig) from error
     except ProgrammingError as error:
         raise Misconfigured(
-            f"PostgreSQL refused a migration: {error.orig}. Give the role of the database URL the "
-            "right to create tables, for instance as owner of the database."
+            f"PostgreSQL refused a migration: {one_line(str(error.orig))}. Give the role "
+            "of the database URL the right to create tables, for instance as owner of the database."
         ) from error
 
 

@@ -2,6 +2,8 @@
 
 from models.runs import check_input
 from tools.registry import ToolRegistry, load_registry
+from umbel.cli.places import refuse_outdated
+from umbel.cli.redis_contact import greet
 from umbel.settings import Settings
 
 
@@ -18,3 +20,16 @@ def checked_tools(settings: Settings, *, agent: str, request: str) -> ToolRegist
     registry = load_registry(settings.tools)
     registry.select(wanted)
     return registry
+
+
+def check_given_servers(settings: Settings) -> None:
+    """Greet the servers that the settings name, before others are started beside them.
+
+    Raises:
+        Misconfigured: one refuses the connection, or the database is not this version's.
+        Unavailable: one does not answer.
+    """
+    if settings.redis_url is not None:
+        greet(settings.redis_url)
+    if settings.database_url is not None:
+        refuse_outdated(settings.database_url)

@@ -15,7 +15,7 @@ from models.showing import attempts_of
 from tasks.acceptance import NewRequest, accept, configured_agent
 from tools.registry import ToolRegistry
 from umbel.cli import exits
-from umbel.cli.early_checks import checked_tools
+from umbel.cli.early_checks import check_given_servers, checked_tools
 from umbel.cli.endpoints import ChosenModel, chosen_model
 from umbel.cli.following import Follower
 from umbel.cli.moments import Moment, Progress, RunAccepted, RunSettled, Topic
@@ -78,6 +78,7 @@ class RunCommand:
             self._settings, agent=self._options.agent, request=self._options.request
         )
         workspace = self._workspace()
+        check_given_servers(self._settings)
         agent = self._settings.agent(self._options.agent)
         wanted = self._options.model or agent.model or self._settings.model
         with ExitStack() as stack:
