@@ -17,7 +17,7 @@ _MAX_DIFFERENT: Final = 20
 def quoted(path: str, lines: list[str], number: int, wanted: str) -> str:
     """The line with the text; in prose that is wrapped, the sentence that it is part of."""
     line = lines[number].strip()
-    if not path.lower().endswith(_PROSE):
+    if not path.lower().endswith(_PROSE) or _is_fenced(lines, number):
         return shortened(line, wanted)
     first = last = number
     while first > max(number - _MAX_JOINED, 0) and _goes_on(lines[first - 1], lines[first]):
@@ -38,6 +38,12 @@ def quoted(path: str, lines: list[str], number: int, wanted: str) -> str:
             end = stop.end()
             break
     return shortened(joined[start:end].strip(), wanted)
+
+
+def _is_fenced(lines: list[str], number: int) -> bool:
+    """True for code and drawings: their lines stand for themselves."""
+    fences = sum(line.lstrip().startswith("```") for line in lines[:number])
+    return fences % 2 == 1 or lines[number].startswith("    ")
 
 
 def _goes_on(line: str, following: str) -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from providers.demo_quote import shortened
+
 _QUERY_CHARS: Final = 200
 _QUOTED: Final = re.compile(r"\"([^\"]+)\"|“([^”]+)”|`([^`]+)`|(?<!\w)'([^']+)'(?!\w)")
 _IMPERATIVE: Final = r"(?:^|[.,;:!?\n]\s*|\b(?:and|then|please|you)\s+)"
@@ -37,6 +39,7 @@ _COMPARE: Final = re.compile(r"\b(?:compare|differ\w*|diff|versus|vs|contrast)\b
 _NAME: Final = re.compile(r"(?<![\w./:@-])(?:\.?[\w-][\w./-]*)?\w\.[A-Za-z]\w{0,9}(?!\w|\.\w)")
 _NO_NAMES: Final = frozenset(("e.g", "i.e"))
 _WORD: Final = re.compile(r"[^\W_][\w-]*")
+_SENTENCE_END: Final = re.compile(r"[.!?;]+(?:\s|$)|\n")
 _MIN_WORD: Final = 3
 _COMMON: Final = frozenset((
     "a", "about", "after", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been",
@@ -101,7 +104,7 @@ def wish_of(request: str, earlier: str, *, may_write: bool) -> Wish:
         request=request,
         files=tuple(files),
         quotes=tuple(filter(None, quotes)),
-        words=tuple(telling_words(bare)),
+        words=tuple(telling_words(_COMPOSE.sub(" ", bare))),
         target=target if may_write else None,
         text=text if is_given and may_write else None,
         is_comparison=bool(_COMPARE.search(bare)),
@@ -132,6 +135,7 @@ def _beyond(request: str, target: str | None, *, is_given: bool) -> str:
         return ""
     asked = _COMPOSE.search(request)
     if asked:
-        return asked[1].lower()
+        phrase = _SENTENCE_END.split(request[asked.start(1) :], maxsplit=1)[0].strip()
+        return f"{phrase[:1].lower()}{shortened(phrase[1:])}"
     is_known = _FOUND.search(request) or _COMPARE.search(request)
     return f"think of a text for {target}" if target and not is_known else ""

@@ -39,23 +39,27 @@ def place_found(progress: Progress) -> str:
         f" I found nothing for {_names(before)}; I looked for “{query}” then." if before else ""
     )
     where = f"In {match.path}{line} it says: “{shortened(match.text, query)}”"
-    return _joined(f"{INTRO}{without} {where}", _skipped(progress), _apology(progress.wish))
+    absent = _absent(progress, query)
+    said = f"{INTRO}{without} {_apology(progress.wish)}".rstrip()
+    return _joined(said, absent, where, _skipped(progress))
 
 
 def files_quoted(progress: Progress) -> str:
     """How each file that was read begins, where nothing was found in them."""
-    said = [INTRO]
+    said = [INTRO, _apology(progress.wish)]
     if progress.queries():
         said.append(f"I found nothing for {_names(progress.queries())}.")
     said += [_beginning(call, progress.done) for call in progress.reads()]
-    return _joined(*said, *_problems(progress), _skipped(progress), LIMITS)
+    return _joined(
+        *said, *_problems(progress), _skipped(progress), "" if progress.wish.beyond else LIMITS
+    )
 
 
 def nothing_found(progress: Progress) -> str:
     """That nothing was found, and why that may mean little."""
     queries, target = progress.queries(), progress.wish.target
     nothing = f"I found nothing for {_names(queries)}." if queries else "I see nothing to look for."
-    said = [INTRO, nothing, *_problems(progress), _skipped(progress)]
+    said = [INTRO, _apology(progress.wish), nothing, *_problems(progress), _skipped(progress)]
     if target:
         said.append(f"I wrote nothing to {target}.")
     names = [path for path, _ in progress.listed()]
@@ -129,6 +133,14 @@ def _beginning(call: Done, done: list[Done]) -> str:
         "begins" if len(text) > len(shortened(text)) - 1 and shortened(text) != text else "says"
     )
     return f"{path_of(call)} {begins}: “{shortened(text)}”"
+
+
+def _absent(progress: Progress, query: str) -> str:
+    """Which files of the request do not hold what was found elsewhere."""
+    holding = {hit.path for hit in progress.all_matches(query)}
+    reads = [call for call in progress.reads() if path_of(call) in progress.wish.files]
+    names = [path_of(call) for call in reads if path_of(call) not in holding]
+    return f"“{query}” is not in {', '.join(names)}." if names else ""
 
 
 def _problems(progress: Progress) -> list[str]:

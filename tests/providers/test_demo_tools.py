@@ -147,6 +147,20 @@ def test_a_listed_file_without_a_dot_is_read_when_named(tmp_path: Path) -> None:
     assert "“all: build”" in answer
 
 
+def test_what_a_script_cannot_do_with_a_file_it_says_first(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("one\ntwo\n")
+    answer, _ = ask("Count the lines in a.md", tmp_path)
+    assert answer.startswith(f"{INTRO} I am a script; I cannot count the lines in a.md.")
+    assert "“one\ntwo”" in answer
+
+
+def test_what_was_found_elsewhere_is_not_said_of_the_named_file(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("nothing\n")
+    (tmp_path / "b.md").write_text("a walrus\n")
+    answer, _ = ask("What does a.md say about a walrus?", tmp_path)
+    assert "“walrus” is not in a.md. In b.md, line 1, it says: “a walrus”" in answer
+
+
 def test_a_named_file_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
     answer, _ = ask("Read gone.md", tmp_path)
     assert "read_file of gone.md failed" in answer
@@ -191,6 +205,11 @@ def test_quotations_are_whole_sentences_of_wrapped_prose() -> None:
     wanted = "Every step is kept in the database before it has any consequences, and a lost worker"
     assert quoted("a.md", lines, 1, "lost worker") == f"{wanted} is replaced."
     assert quoted("a.log", lines, 1, "lost worker") == lines[1]
+
+
+def test_lines_of_code_in_prose_stand_for_themselves() -> None:
+    lines = ["```", "x" * 70, "y needle", "```"]
+    assert quoted("a.md", lines, 2, "needle") == "y needle"
 
 
 def test_what_is_left_out_of_a_quotation_is_marked() -> None:
