@@ -17,6 +17,8 @@ class Policy(Frozen):
     """Decided steps after which the run pauses; None: no cap."""
     tool_call_limit: int = Field(default=0, ge=0)
     """Calls after which the run pauses; 0: no limit."""
+    calls_per_step: int = Field(default=128, ge=1, le=1_000)
+    """Calls of one reply that run; the surplus is answered with an explicit refusal."""
     parallel: int = Field(default=8, ge=1, le=64)
     """Calls of one step that may run at once."""
     provider_retries: int = Field(default=8, ge=0, le=20)

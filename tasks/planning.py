@@ -1,6 +1,7 @@
 """From the calls a model proposed to the rows the decision commit inserts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, assert_never
 
 from loop.response import ProposedCall
@@ -16,6 +17,7 @@ from tools.preflight import (
     Verdict,
     judge_calls,
 )
+from tools.result import error_text
 
 _MODEL_MISTAKES: Final = frozenset(
     {"unknown_tool", "invalid_arguments", "incomplete_call", "repaired_arguments"}
@@ -36,6 +38,8 @@ def plan_calls(
     cleared = 0
     for call in judged:
         match call:
+            case ApprovedCall() if cleared >= spec.policy.calls_per_step:
+                rows.append(_surplus_row(call, spec.policy.calls_per_step))
             case ApprovedCall():
                 cleared += 1
                 rows.append(
@@ -75,6 +79,11 @@ def _cleared_row(call: ApprovedCall, state: str) -> PreparedCall:
         args_text=call.arguments_text,
         stall_seconds=call.stall_seconds,
     )
+
+
+def _surplus_row(call: ApprovedCall, limit: int) -> PreparedCall:
+    message = f"Only {limit} calls of one reply are run. Nothing was done; ask again in the next."
+    return replace(_cleared_row(call, "refused"), body=error_text("too_many_calls", message))
 
 
 def _refused_row(call: RefusedCall) -> PreparedCall:

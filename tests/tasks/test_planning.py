@@ -103,3 +103,10 @@ def test_bytes_are_passed_on_exactly() -> None:
     text = '{"a":"{{x}} %s é","b":1.50}'
     [row] = plan_calls(proposed("look", arguments_text=text), a_spec(), ())
     assert row.args_text == text
+
+
+def test_the_surplus_of_a_reply_is_answered_and_not_run() -> None:
+    calls = proposed(*["look"] * 5)
+    rows = plan_calls(calls, a_spec(calls_per_step=3, parallel=2), ())
+    assert [row.state for row in rows] == ["ready", "ready", "planned", "refused", "refused"]
+    assert all("too_many_calls" in (row.body or "") for row in rows[3:])
