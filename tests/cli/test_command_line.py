@@ -1,10 +1,11 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_umbel_run import umbel
+from tests.cli.test_umbel_run import clean_environment, umbel
 from umbel import __version__
 from umbel.cli import exits
 
@@ -15,6 +16,44 @@ def test_help_teaches_with_examples_and_exit_codes(tmp_path: Path) -> None:
     assert "  umbel run 'What does Umbel" in shown.stdout
     assert "umbel db migrate" in shown.stdout
     assert "130 Ctrl-C" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run",), "Usage: umbel run [OPTIONS] REQUEST\n"),
+        (("runs", "steps"), "Usage: umbel runs steps [OPTIONS] RUN\n"),
+        (("runs", "steps"), "umbel runs steps run_01k9 --json"),
+        (("runs", "list"), "waiting, paused"),
+        (("db", "check"), "umbel db check ||"),
+    ],
+)
+def test_every_command_shows_names_values_and_examples(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in umbel(*arguments, "--help", environment={}, folder=tmp_path).stdout
+
+
+def test_lists_of_commands_are_not_cut(tmp_path: Path) -> None:
+    for group in ("runs", "db"):
+        commands = umbel(group, "--help", environment={}, folder=tmp_path).stdout
+        assert "..." not in commands.partition("Commands:")[2]
+
+
+def test_output_that_nobody_reads_ends_the_command_without_a_word(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    shown = subprocess.run(
+        [sys.executable, "-m", "umbel.cli", "run", "x"],
+        env=clean_environment(),
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (shown.returncode, shown.stderr) == (exits.OUTPUT_CLOSED, "")
 
 
 def test_version_is_the_packages(tmp_path: Path) -> None:

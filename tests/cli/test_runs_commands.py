@@ -43,6 +43,16 @@ def test_the_list_shows_status_agent_step_and_request_newest_first(
     assert "Count the files \\x1b[31mnow" in second
 
 
+def test_a_run_that_nobody_has_taken_yet_waits_for_a_worker(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = a_run(database, RunWish()).run_id
+    list_command((), 20, None, is_json=False)
+    assert "waiting for a worker" in capsys.readouterr().out
+    get_command(run_id, None, is_json=False)
+    assert "held by    waiting for a worker" in capsys.readouterr().out
+
+
 def test_the_list_names_the_holder_and_the_lock_of_a_running_run(
     database: Database,
     capsys: pytest.CaptureFixture[str],

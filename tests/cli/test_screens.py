@@ -1,5 +1,6 @@
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from umbel.cli.moments import (
     StepStarted,
     Stopped,
 )
+from umbel.cli.present import Present
 from umbel.cli.spending import Spending
 from umbel.cli.text_screen import TextScreen
 
@@ -204,6 +206,28 @@ def test_json_is_one_object_a_line_with_a_type_and_every_field() -> None:
         "arguments": '{"path":"a"}',
     }
     assert lines[9]["spending"]["cost_usd"] is None
+
+
+def test_an_endpoint_that_is_away_is_named_with_its_variable() -> None:
+    away = replace(
+        settled("paused", "provider_error"),
+        detail="unreachable: ConnectError: refused",
+        endpoint="http://127.0.0.1:1/v1",
+    )
+    text = shown(away)
+    assert "could be reached at http://127.0.0.1:1/v1" in text
+    assert "UMBEL_MODEL_BASE_URL" in text
+    refused = shown(settled("paused", "provider_error"))
+    assert "Correct what the endpoint complains about" in refused
+
+
+def test_a_worker_that_is_ready_late_does_not_hide_what_the_step_does() -> None:
+    present = Present()
+    present.take(StepStarted(step=1, claim=1, worker="wrk_1"))
+    present.take(Progress(topic="workers", text="tool is ready"))
+    assert present.doing == "waiting for the model"
+    present.take(Progress(topic="stopping", text="workers"))
+    assert present.doing == "stopping"
 
 
 def test_half_a_character_is_still_valid_json() -> None:

@@ -9,6 +9,7 @@ import typer
 from umbel import __version__
 from umbel.cli import examples
 from umbel.cli.ending import ends_with_code
+from umbel.cli.usage_line import PlainUsage
 
 app = typer.Typer(
     add_completion=False,
@@ -57,11 +58,12 @@ def _root(
     pass
 
 
-@app.command(epilog=examples.RUN)
+@app.command(cls=PlainUsage, epilog=examples.RUN)
 @ends_with_code
 def run(
     request: Annotated[
-        str, typer.Argument(help="What the agent should do; - reads it from stdin.")
+        str,
+        typer.Argument(metavar="REQUEST", help="What the agent should do; - reads it from stdin."),
     ],
     agent: Annotated[str, typer.Option(metavar="NAME", help="Agent of umbel.toml.")] = "default",
     model: Annotated[
@@ -92,7 +94,7 @@ def run(
 @ends_with_code
 def list_runs(
     status: Annotated[
-        list[str] | None, typer.Option(metavar="STATUS", help="Only this status; may be repeated.")
+        list[str] | None, typer.Option(metavar="STATUS", help=examples.STATUS)
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
     json: Json = False,
@@ -104,7 +106,7 @@ def list_runs(
     return list_command(tuple(status or ()), limit, data, is_json=json)
 
 
-@runs.command("get", epilog=examples.RUNS_GET)
+@runs.command("get", cls=PlainUsage, short_help=examples.GET_SHORT, epilog=examples.RUNS_GET)
 @ends_with_code
 def get_run(run: RunArgument, json: Json = False, data: Data = None) -> int:
     """One run: request, calls with their exact arguments, receipts, answer."""
@@ -113,7 +115,7 @@ def get_run(run: RunArgument, json: Json = False, data: Data = None) -> int:
     return get_command(run, data, is_json=json)
 
 
-@runs.command("steps")
+@runs.command("steps", cls=PlainUsage, short_help=examples.STEPS_SHORT, epilog=examples.RUNS_STEPS)
 @ends_with_code
 def steps_of_run(run: RunArgument, json: Json = False, data: Data = None) -> int:
     """Every step of a run: each model attempt with its decision, tokens and time, and its calls."""
@@ -122,7 +124,7 @@ def steps_of_run(run: RunArgument, json: Json = False, data: Data = None) -> int
     return steps_command(run, data, is_json=json)
 
 
-@db.command("migrate", epilog=examples.DB_MIGRATE)
+@db.command("migrate", short_help=examples.MIGRATE_SHORT, epilog=examples.DB_MIGRATE)
 @ends_with_code
 def migrate_database() -> int:
     """Bring the tables to this version; safe to repeat and to run twice at once."""
@@ -131,7 +133,7 @@ def migrate_database() -> int:
     return migrate_command()
 
 
-@db.command("check")
+@db.command("check", epilog=examples.DB_CHECK)
 @ends_with_code
 def check_database() -> int:
     """Say whether the tables are this version's; exit code 1 if not. Changes nothing."""

@@ -23,6 +23,8 @@ class Terminated(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.exit_code = 128 + number
+        self.is_silent = number == signal.SIGPIPE
+        """Nobody is there to be told."""
 
 
 def ends_with_code(command: Callable[Parameters, int]) -> Callable[Parameters, None]:
@@ -35,11 +37,17 @@ def ends_with_code(command: Callable[Parameters, int]) -> Callable[Parameters, N
         try:
             code = command(*args, **kwargs)
         except (UmbelError, KeyboardInterrupt) as error:
-            say(str(error) or "interrupted")
+            if not is_silent(error):
+                say(str(error) or "interrupted")
             code = exit_code_of(error)
         raise typer.Exit(code)
 
     return ending
+
+
+def is_silent(error: BaseException) -> bool:
+    """The command ends because nobody reads what it says."""
+    return isinstance(error, Terminated) and error.is_silent
 
 
 def exit_code_of(error: BaseException) -> int:

@@ -5,11 +5,17 @@ A line with a lone backspace character tells the help formatter to leave the par
 
 from typing import Final
 
+from umbel.names import RUN_STATUSES
+
+STATUS: Final = f"Only this status; may be repeated. One of {', '.join(RUN_STATUSES)}."
+GET_SHORT: Final = "One run: request, calls, receipts, answer."
+STEPS_SHORT: Final = "Every step of a run: model attempts and calls."
+MIGRATE_SHORT: Final = "Bring the tables to this version; safe to repeat."
 UMBEL: Final = """Durable LLM-agent runs on Celery, PostgreSQL and Redis.
 
 \b
 Try it, with nothing configured:
-  umbel run 'What does Umbel mean by "a worker is dead"?'
+  umbel run 'What does Umbel mean by "a worker is dead"?' --workspace docs
 
 \b
 With a model of your own:
@@ -25,7 +31,8 @@ On servers of your own:
 """
 EXIT_CODES: Final = """\b
 Exit codes: 0 done (for `run`: completed), 1 not completed, 2 wrong usage or
-settings, 3 a part does not answer, 130 Ctrl-C. Settings: docs/configuration.md.
+settings, 3 a part does not answer, 130 Ctrl-C, 141 nobody reads the output any
+more. Settings: docs/configuration.md.
 """
 RUN: Final = """\b
 Examples:
@@ -43,7 +50,17 @@ Examples:
   umbel runs get run_01k9
   umbel runs get run_01k9 --data ~/.local/state/umbel/20260101-120000
 """
+RUNS_STEPS: Final = """\b
+Examples:
+  umbel runs steps run_01k9
+  umbel runs steps run_01k9 --json | jq '.attempts[].input_tokens'
+"""
 DB_MIGRATE: Final = """\b
 Example:
   UMBEL_DATABASE_URL=postgresql://umbel@localhost/umbel umbel db migrate
+"""
+DB_CHECK: Final = """\b
+Examples:
+  umbel db check
+  umbel db check || umbel db migrate
 """

@@ -12,3 +12,5 @@ UNAVAILABLE: Final = 3
 """A part (database, Redis, a worker) does not answer or ended: trying again may help."""
 INTERRUPTED: Final = 130
 """Ctrl-C. Other signals end with 128 and their number."""
+OUTPUT_CLOSED: Final = 141
+"""Nobody reads the output any more, as in `umbel runs list | head`; 128 and SIGPIPE."""

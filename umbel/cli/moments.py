@@ -142,6 +142,8 @@ class RunSettled:
     seconds: float
     look: str
     """How to look at the run from now on."""
+    endpoint: str | None = None
+    """The address that the model was asked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from umbel.contracts import Principal, RunId
 from umbel.errors import InvariantBroken, Misconfigured
 from umbel.server_processes import ServerProcesses
 from umbel.settings import Settings
+from umbel.settings_faults import without_password
 
 _STOP_SECONDS: Final = 20.0
 _STOP_ALONE_SECONDS: Final = 3.0
@@ -207,6 +208,7 @@ class RunCommand:
             spending=spending_of(attempts, settings.model_settings(run.model)),
             seconds=time.monotonic() - self._options.began,
             look=self.how_to_look(),
+            endpoint=without_password(settings.model_base_url or "") or None,
         )
         self._screen.show(settled)
         return exits.COMPLETED if run.status == "completed" else exits.NOT_COMPLETED

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from umbel.cli.ending import exit_code_of, say
+from umbel.cli.ending import exit_code_of, is_silent, say
 from umbel.cli.json_screen import JsonScreen
 from umbel.cli.moments import Progress, Stopped
 from umbel.cli.request_text import request_text
@@ -48,11 +48,13 @@ def run_session(
         )
         return command.carry_out()
     except (UmbelError, KeyboardInterrupt) as error:
+        code = exit_code_of(error)
+        if is_silent(error):
+            return code
         accepted = command.accepted if command is not None else None
         message = str(error) or "interrupted"
         if accepted is not None and command is not None:
             message += f"\nThe run {accepted.run_id} is not finished; {command.how_to_look()}."
-        code = exit_code_of(error)
         if is_json:
             screen.show(Stopped(message=message, exit_code=code))
         screen.close()

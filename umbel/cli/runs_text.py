@@ -12,12 +12,14 @@ from rich.text import Text
 from models.runs import RunRow
 from models.showing import ShownAttempt, ShownCall
 from umbel.agent_settings import ModelSettings
+from umbel.cli.plain_output import PlainConsole
 from umbel.cli.safe_text import one_line, safe
 from umbel.cli.spending import cost_in_words, spending_of, tokens_in_words
-from umbel.cli.wording import WHAT_TO_DO, span
+from umbel.cli.wording import span, what_to_do
 
 _COLUMNS: Final = ("run", "status", "agent", "step", "held by", "age", "request")
 _PIPE_REQUEST_CHARS: Final = 60
+_WAITING: Final = "waiting for a worker"
 _STATUS_STYLES: Final = {"completed": "green", "paused": "yellow", "failed": "red"}
 
 
@@ -64,11 +66,11 @@ def print_run(
         ("thread", row.thread_id),
         ("status", _status(row)),
         ("detail", row.detail or ""),
-        ("to do", WHAT_TO_DO.get(row.reason or "", "")),
+        ("to do", what_to_do(row.reason, row.detail, _address(attempts)) or ""),
         ("owner", f"{row.owner} of tenant {row.tenant}"),
         ("agent", f"{row.agent}, model {row.model}"),
         ("workspace", row.workspace or "none"),
-        ("held by", row.holder or "nobody"),
+        ("held by", row.holder or (_WAITING if _waits(row) else "nobody")),
         ("accepted", f"{row.accepted_at:%Y-%m-%d %H:%M:%S %Z}"),
         ("settled", f"{row.settled_at:%Y-%m-%d %H:%M:%S %Z}" if row.settled_at else "not yet"),
         ("used", f"{row.step} steps, {row.calls_used} tool calls, {len(attempts)} model calls"),
@@ -151,7 +153,20 @@ def _held_by(run: ListedRun) -> str:
     """The database decides; a lock in Redis is only mentioned where it says something else."""
     if run.row.holder is not None:
         return one_line(run.row.holder)
-    return f"lock {run.lock.split()[0]}" if run.lock else "-"
+    if run.lock:
+        return f"lock {run.lock.split()[0]}"
+    return _WAITING if _waits(run.row) else "-"
+
+
+def _waits(row: RunRow) -> bool:
+    """Any worker could go on with it, and none has taken it yet."""
+    return row.status == "running" and row.work == "ready" and row.holder is None
+
+
+def _address(attempts: Sequence[ShownAttempt]) -> str | None:
+    """Host and port that the model was last asked at."""
+    named = [attempt.endpoint for attempt in attempts if attempt.endpoint is not None]
+    return named[-1].rpartition("@")[2] if named else None
 
 
 def _status(row: RunRow) -> str:
@@ -177,4 +192,4 @@ def _print_columns(console: Console, rows: Sequence[Sequence[str]]) -> None:
 
 
 def _console() -> Console:
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    return PlainConsole(sys.stdout)

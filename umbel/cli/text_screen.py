@@ -3,13 +3,14 @@
 import time
 from typing import IO, Final
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
 from umbel.cli.moments import Moment, RunSettled
+from umbel.cli.plain_output import PlainConsole
 from umbel.cli.present import Present
 from umbel.cli.safe_text import safe
 from umbel.cli.wording import Line, lines_of
@@ -25,7 +26,7 @@ class TextScreen:
 
     def __init__(self, out: IO[str], *, began: float) -> None:
         """Write to `out`; `began` is the `time.monotonic()` that times are counted from."""
-        self._console = Console(file=out, highlight=False, markup=False, emoji=False)
+        self._console = PlainConsole(out)
         self._began = began
         self._present = Present()
         self._last_print = time.monotonic()

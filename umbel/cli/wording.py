@@ -25,7 +25,7 @@ _ARGUMENT_CHARS: Final = 2_000
 _RESULT_CHARS: Final = 160
 _MARKS: Final = {"returned": "→", "refused": "refused", "errored": "failed", "skipped": "skipped"}
 _STYLES: Final = {"completed": "bold green", "paused": "bold yellow"}
-WHAT_TO_DO: Final = {
+_TO_DO: Final = {
     "approval_required": "A change waits for its owner's approval.",
     "unknown_outcome": (
         "Look at the outside system: nobody knows whether the change happened. Umbel does not "
@@ -40,6 +40,23 @@ WHAT_TO_DO: Final = {
     "lost_worker": "Look at the workers' log: several died in the same step.",
 }
 """The next action for the reasons a person can do something about."""
+
+
+def what_to_do(reason: str | None, detail: str | None, endpoint: str | None) -> str | None:
+    """The next action for a run that stands still, or None where nobody can do anything.
+
+    Args:
+        reason: of the run.
+        detail: of the run; begins with the class of the failure.
+        endpoint: the address that the model was asked at, if it is known.
+    """
+    if reason == "provider_error" and (detail or "").startswith("unreachable"):
+        address = safe(endpoint) if endpoint else "the model's address"
+        return (
+            f"No model server could be reached at {address}. Start it, or correct "
+            "UMBEL_MODEL_BASE_URL, which names the address."
+        )
+    return _TO_DO.get(reason or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +149,8 @@ def _settled(moment: RunSettled) -> Iterator[Line]:
         yield Line(moment.status, moment.reason, style)
         if moment.detail:
             yield from _block("because", moment.detail)
-        if moment.reason in WHAT_TO_DO:
-            yield Line("to do", WHAT_TO_DO[moment.reason], is_cut=False)
+        if action := what_to_do(moment.reason, moment.detail, moment.endpoint):
+            yield Line("to do", action, is_cut=False)
         yield Line("used", counts)
     yield Line("tokens", tokens_in_words(moment.spending))
     yield Line("cost", cost_in_words(moment.spending, moment.model), is_cut=False)
