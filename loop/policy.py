@@ -28,6 +28,8 @@ class Policy(Frozen):
     retry_max_seconds: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     empty_retries: int = Field(default=2, ge=0, le=10)
     """Times an empty or unreadable reply is asked for again."""
+    corrections: int = Field(default=2, ge=0, le=10)
+    """Steps in a row in which no call could be run; at the next one the run pauses."""
     result_view_chars: int = Field(default=16_000, ge=200)
     """What the prompt shows of a result at most; the whole stays in evidence."""
     max_output_tokens: int | None = Field(default=None, ge=1)

@@ -1,5 +1,7 @@
 """One tool call's writes: start or intent, progress, outcome."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
@@ -142,8 +144,17 @@ def extend_deadline(database: Database, started: Started) -> bool:
     return bool(rows)
 
 
-def settle(database: Database, started: Started, outcome: ToolOutcome, view: str) -> Settled | None:
-    """Store how an attempt ended, and join. None: somebody else settled it, nothing was written."""
+def settle(
+    database: Database,
+    started: Started,
+    outcome: ToolOutcome,
+    view: str,
+    resources: Sequence[str] = (),
+) -> Settled | None:
+    """Store how an attempt ended, and join. None: somebody else settled it, nothing was written.
+
+    `resources` are the ids a change has recorded of what it made outside.
+    """
     call = started.call
     parameters = _settling(call, outcome, view) | {
         "attempt": started.attempt,
@@ -151,6 +162,7 @@ def settle(database: Database, started: Started, outcome: ToolOutcome, view: str
     }
     if call.effect == "mutation":
         parameters |= _change_outcome(outcome) | {"only_if_lost": False, "dead_after": 0}
+        parameters["resources"] = json.dumps(list(resources)) if resources else None
         statement = hot_settle.SETTLE_CHANGE
     else:
         statement = hot_settle.SETTLE_READ

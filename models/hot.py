@@ -23,7 +23,7 @@ WITH r AS (
     ring_at = NULL, rings = 0, not_before = NULL, next_seq = next_seq + 1
   WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready' AND stop_at IS NULL
     AND (not_before IS NULL OR not_before <= now())
-  RETURNING id, tenant, thread_id, owner, step, attempts, failures, calls_used, fence,
+  RETURNING id, tenant, thread_id, owner, step, attempts, failures, corrections, calls_used, fence,
     steer_rev, source_rev, auth_rev, next_seq - 1 AS seq),
 lost AS (
   UPDATE model_calls m SET state = 'lost', closed_at = clock_timestamp() FROM r
@@ -88,6 +88,7 @@ WITH n AS (
   FROM jsonb_to_recordset(%(calls)s::jsonb) AS x(state text)),
 r AS (
   UPDATE runs SET attempts = 0, losses = 0, failures = 0, open_calls = n.open,
+    corrections = CASE WHEN n.open = 0 THEN corrections + 1 ELSE 0 END,
     calls_used = calls_used + n.total, holder = NULL,
     work = CASE WHEN n.open = 0 THEN 'ready' ELSE 'calls' END,
     step = CASE WHEN n.open = 0 THEN step + 1 ELSE step END,
@@ -247,6 +248,24 @@ WITH r AS (
 {_LOST_ATTEMPT}
 SELECT id FROM r
 """  # noqa: S608 - constant text, no input
+
+# Run after LOCK_THREAD. Of many racers one wins: the status itself is the compare-and-set.
+RESUME: Final = """
+WITH r AS (
+  UPDATE runs SET status = 'running', reason = NULL, detail = NULL, work = 'ready',
+    settled_at = NULL,
+    stop_at = NULL, attempts = 0, losses = 0, failures = 0, corrections = 0, fence = fence + 1,
+    not_before = NULL, ring_at = now(), next_seq = next_seq + 1
+  WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s
+    AND status IN ('paused', 'failed', 'cancelled') AND unknowns = 0 AND open_calls = 0
+    AND NOT EXISTS (SELECT 1 FROM runs a WHERE a.thread_id = runs.thread_id
+      AND a.status IN ('running', 'waiting', 'cancelling'))
+  RETURNING id, step, fence, next_seq - 1 AS seq),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'run.resumed', r.id, jsonb_build_object('step', r.step), r.fence FROM r)
+SELECT step FROM r
+"""
 
 FAIL_RUN: Final = f"""
 WITH r AS (

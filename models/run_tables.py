@@ -85,6 +85,13 @@ runs = Table(
         comment="failed replies in this step",
     ),
     Column(
+        "corrections",
+        SmallInteger,
+        nullable=False,
+        server_default="0",
+        comment="steps in a row in which no call could be run",
+    ),
+    Column(
         "fence",
         BigInteger,
         nullable=False,

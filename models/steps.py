@@ -13,7 +13,7 @@ from models import hot
 from models.database import Database, Row
 from models.hot_sweep import PROMOTE
 from models.schema import parse_stored
-from umbel.contracts import CallId, RunId, ThreadId, WorkerId, new_id
+from umbel.contracts import CallId, Principal, RunId, ThreadId, WorkerId, new_id
 from umbel.errors import InvariantBroken
 from umbel.names import Reason
 
@@ -33,6 +33,8 @@ class Claim:
     claims: int
     """Claims of this step since its last decision, this one included."""
     failures: int
+    corrections: int
+    """Steps in a row before this one in which no call could be run."""
     calls_used: int
     steer_rev: int
     source_rev: int
@@ -186,6 +188,20 @@ def release_own(database: Database, run_id: RunId, step: int, worker: WorkerId) 
     return bool(rows)
 
 
+def resume_run(database: Database, run_id: RunId, principal: Principal) -> int | None:
+    """Let a settled run of its owner go on; the step that is ready now.
+
+    None when it is not theirs, not paused, failed or cancelled, has an outcome nobody knows or an
+    open call, or its thread is occupied. Of many callers at once exactly one gets the step.
+    """
+    parameters = {"run_id": run_id, "tenant": principal.tenant, "owner": principal.user}
+    try:
+        _, rows = database.run((hot.LOCK_THREAD, parameters), (hot.RESUME, parameters))
+    except UniqueViolation:
+        return None  # a run of the thread was started at this very moment
+    return int(rows[0]["step"]) if rows else None
+
+
 def fail_run(database: Database, claim: Claim, *, reason: Reason, detail: str) -> bool:
     """End the run as failed; nothing restarts it by itself."""
     [rows] = database.run((hot.FAIL_RUN, _held(claim) | {"reason": reason, "detail": detail}))
@@ -267,6 +283,7 @@ def _claim_of(row: Row, worker: WorkerId) -> Claim:
         attempt=row["stored_attempt"] or row["opened_attempt"],
         claims=row["attempts"],
         failures=row["failures"],
+        corrections=row["corrections"],
         calls_used=row["calls_used"],
         steer_rev=row["steer_rev"],
         source_rev=row["source_rev"],

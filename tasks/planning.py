@@ -52,6 +52,11 @@ def plan_calls(
     return rows
 
 
+def any_can_run(rows: Sequence[PreparedCall]) -> bool:
+    """Whether at least one call passed every check."""
+    return any(row.body is None for row in rows)
+
+
 def _permission_hook(spec: RunSpec) -> PreflightHook:
     """In a run that asks before changes, no change is cleared: nobody can be asked yet."""
 

@@ -28,7 +28,7 @@ from models.steps import (
 )
 from providers.contract import AbortReason, StreamControl, StreamHandle
 from tasks.persisting import persist
-from tasks.planning import plan_calls
+from tasks.planning import any_can_run, plan_calls
 from tasks.runtime import Runtime
 from umbel.contracts import RunId
 from umbel.errors import InvariantBroken, Unavailable
@@ -173,7 +173,9 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
         manifest.model_dump_json(),
         hashlib.sha256(body).digest(),
     )
-    if handle.reason is not None and handle.reason != "stall":
+    # A reply that was whole before the end of its stream came through is a reply.
+    is_aborted = reply.failure is not None and reply.failure.error_class == "aborted"
+    if is_aborted and handle.reason is not None:
         persist(lambda: book_reply(runtime.database, claim, exchange, discard=True))
         raise StreamGivenUp(handle.reason)
     return exchange
@@ -209,6 +211,9 @@ def _commit(
             return persist(lambda: commit_answer(database, claim, exchange, decision))
         case Dispatch(calls=proposed):
             calls = plan_calls(proposed, spec, runtime.hooks)
+            if claim.corrections >= spec.policy.corrections and not any_can_run(calls):
+                pause = Pause("repeated_failure", _told_often_enough(claim))
+                return persist(lambda: commit_pause(database, claim, exchange, pause))
             return persist(lambda: commit_dispatch(database, claim, exchange, calls))
         case Retry():
             return persist(lambda: commit_retry(database, claim, exchange, decision))
@@ -218,6 +223,13 @@ def _commit(
             return None
         case _:
             assert_never(decision)
+
+
+def _told_often_enough(claim: Claim) -> str:
+    return (
+        f"No call of the last {claim.corrections + 1} steps could be run, although the model was "
+        "told each time what was wrong; `umbel runs get RUN` shows the calls."
+    )
 
 
 def _book_stale(runtime: Runtime, claim: Claim, exchange: Exchange) -> StepOutcome:

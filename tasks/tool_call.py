@@ -72,7 +72,7 @@ def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool) -> str
     context = RunToolContext(runtime.database, started, spec.workspace)
     outcome = run_tool(tool, started.args_text, context, is_process_ending=terminate_handler_fired)
     fault("call.effect_done", call_id=started.call.call_id, run_id=started.call.run_id)
-    settled = _settle(runtime, started, spec, outcome)
+    settled = _settle(runtime, started, spec, outcome, context.resources)
     return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
 
 
@@ -119,33 +119,41 @@ def _start(runtime: Runtime, call: CallRow) -> Started | None:
 
 
 def _settle(
-    runtime: Runtime, started: Started, spec: RunSpec, outcome: ToolOutcome
+    runtime: Runtime,
+    started: Started,
+    spec: RunSpec,
+    outcome: ToolOutcome,
+    resources: tuple[str, ...],
 ) -> Settled | None:
     """Store the outcome and join; ring for whatever is ready now."""
     call = started.call
     fault("call.receipt_pre", call_id=call.call_id, run_id=call.run_id)
     try:
-        settled = _write_outcome(runtime, started, spec, outcome)
+        settled = _write_outcome(runtime, started, spec, outcome, resources)
     except Exception:
         # A living worker must not sit on a call: what cannot be stored is replaced by what can.
         log.exception(
             "outcome not storable", extra={"run_id": call.run_id, "call_id": call.call_id}
         )
-        settled = _write_outcome(runtime, started, spec, _instead_of(call, outcome))
+        settled = _write_outcome(runtime, started, spec, _instead_of(call, outcome), resources)
     fault("call.receipt_post", call_id=call.call_id, run_id=call.run_id)
     _ring(runtime, call, settled)
     return settled
 
 
 def _write_outcome(
-    runtime: Runtime, started: Started, spec: RunSpec, outcome: ToolOutcome
+    runtime: Runtime,
+    started: Started,
+    spec: RunSpec,
+    outcome: ToolOutcome,
+    resources: tuple[str, ...],
 ) -> Settled | None:
     match outcome:
         case Unknown():
             view = ""
         case _:
             view = view_of(outcome.text, spec.policy.result_view_chars, started.call.call_id)
-    return persist(lambda: settle(runtime.database, started, outcome, view))
+    return persist(lambda: settle(runtime.database, started, outcome, view, resources))
 
 
 def _instead_of(call: CallRow, outcome: ToolOutcome) -> ToolOutcome:

@@ -7,6 +7,7 @@ from typing import Final
 from models.calls import Started, extend_deadline
 from models.database import Database
 from models.evidence import ThreadEvidence
+from tools.resources import check_resource
 from tools.workspace import DirectoryWorkspace
 from umbel.errors import Misconfigured, Unavailable
 from umbel.tool import EvidenceReader, ToolFailed, Workspace
@@ -23,6 +24,7 @@ class RunToolContext:
         self._started = started
         self._root = root
         self._workspace: Workspace | None = None
+        self._resources: list[str] = []
         self._last_progress = time.monotonic()
 
     @property
@@ -61,6 +63,16 @@ class RunToolContext:
         """Results stored earlier in the thread."""
         call = self._started.call
         return ThreadEvidence(self._database, call.thread_id, call.tenant)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The ids the tool has recorded so far."""
+        return tuple(self._resources)
+
+    def record_resource(self, resource_id: str) -> None:
+        """Name a thing this call made or changed outside."""
+        check_resource(resource_id, len(self._resources))
+        self._resources.append(resource_id)
 
     def progress(self, note: str = "") -> None:  # noqa: ARG002 - shown once tools have a live stream
         """Reset the stall clock."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tools.docstring import argument_descriptions, description_of
+from tools.output import check_output_schema
 from tools.schema import check_schema
 from tools.signature import TypedArguments, context_parameter, place_of, read_signature
 from umbel.errors import Misconfigured
@@ -39,6 +40,8 @@ class Tool:
     version: str = "1"
     stall_seconds: float = DEFAULT_STALL_SECONDS
     repeatable: bool = False
+    output_schema: Mapping[str, Any] | None = field(default=None, hash=False)
+    """What every result fits; None: anything."""
     typed: TypedArguments | None = field(default=None, hash=False, compare=False, repr=False)
     """How arguments become typed values; None: the function is given plain JSON values."""
     context_name: str | None = field(init=False, compare=False, repr=False)
@@ -48,6 +51,8 @@ class Tool:
         _check_name(self)
         _check_running(self)
         check_schema(self.input_schema, f"Tool {self.name!r}")
+        if self.output_schema is not None:
+            check_output_schema(self.output_schema, f"Tool {self.name!r}")
         object.__setattr__(self, "context_name", context_parameter(self.function))
 
     @property
@@ -66,7 +71,14 @@ class Tool:
             "version": self.version,
             "stall_seconds": self.stall_seconds,
             "repeatable": self.repeatable,
+            **self._promise(),
         }
+
+    def _promise(self) -> dict[str, Any]:
+        """The output schema, if the tool has one: older runs have no such key."""
+        if self.output_schema is None:
+            return {}
+        return {"output_schema": copy.deepcopy(dict(self.output_schema))}
 
 
 def is_declared(value: object) -> bool:
@@ -108,6 +120,7 @@ def from_function(function: Callable[..., object]) -> Tool:
         version=declared.version,
         stall_seconds=declared.stall_seconds,
         repeatable=declared.repeatable,
+        output_schema=declared.output_schema,
         typed=typed,
     )
 

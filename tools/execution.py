@@ -16,6 +16,7 @@ from loop.outcome import Errored, Returned, Unknown
 from tools.definition import Tool
 from tools.encoding import NotJson
 from tools.failure import Failure, failure_of
+from tools.output import output_problem
 from tools.result import EncodedResult, encode_result, error_text
 from umbel import strict_json
 from umbel.errors import InvalidInput
@@ -80,9 +81,12 @@ def _failed(tool: Tool, error: BaseException) -> Errored | Unknown:
     return Errored(error_text(failure.code, failure.message))
 
 
-def _returned(tool: Tool, value: object) -> Returned | Errored:
+def _returned(tool: Tool, value: object) -> Returned | Errored | Unknown:
     encoded = _encoded(value)
     if isinstance(encoded, EncodedResult):
+        problem = output_problem(tool.output_schema, encoded.text) if tool.output_schema else None
+        if problem is not None:
+            return _broken_promise(tool, problem)
         return Returned(encoded.text, encoded.is_escaped)
     if tool.effect == "mutation":
         placeholder = {
@@ -94,6 +98,14 @@ def _returned(tool: Tool, value: object) -> Returned | Errored:
         }
         return Returned(encode_result(placeholder).text)
     return Errored(error_text(UNREADABLE_RESULT, encoded.message))
+
+
+def _broken_promise(tool: Tool, problem: str) -> Errored | Unknown:
+    """A result that is not what the tool promised: after a change, nobody knows what it did."""
+    message = f"The result does not fit the tool's output schema: {problem}"
+    if tool.effect == "mutation":
+        return Unknown(message)
+    return Errored(error_text("invalid_output", message))
 
 
 def _encoded(value: object) -> EncodedResult | Failure:

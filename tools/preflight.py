@@ -208,7 +208,7 @@ def _unusable_arguments(call: ProposedCall) -> Denied | None:
 def _ask(hook: PreflightHook, call: PlannedCall) -> Verdict:
     try:
         verdict = hook(call)
-    except Exception as error:  # noqa: BLE001 -- TR-3: a hook that raises denies, whatever it is
+    except Exception as error:  # noqa: BLE001 -- a hook that raises denies, whatever it is
         return Denied("preflight_error", f"A check failed: {failure_of(error).message}")
     if isinstance(verdict, Denied) or verdict == Cleared(call.arguments_text):
         return verdict

@@ -10,6 +10,7 @@ from loop.outcome import Errored, Returned, Unknown
 from tools.arguments import ArgumentProblems, check_arguments
 from tools.definition import Tool, from_function
 from tools.execution import run_tool
+from tools.resources import check_resource
 from tools.workspace import DirectoryWorkspace
 from umbel.errors import InvalidInput, NotFound
 from umbel.tool import EvidencePage, EvidenceReader, ToolFailed, Workspace
@@ -45,6 +46,8 @@ class TrialContext:
     evidence: EvidenceReader = field(default_factory=lambda: MemoryEvidence({}))
     notes: list[str] = field(default_factory=list)
     """What the tool said through `progress`."""
+    resources: list[str] = field(default_factory=list)
+    """What the tool recorded through `record_resource`."""
 
     @property
     def workspace(self) -> Workspace:
@@ -52,6 +55,11 @@ class TrialContext:
         if self.folder is None:
             raise ToolFailed("This run has no workspace.")
         return self.folder
+
+    def record_resource(self, resource_id: str) -> None:
+        """Keep the id."""
+        check_resource(resource_id, len(self.resources))
+        self.resources.append(resource_id)
 
     def progress(self, note: str = "") -> None:
         """Keep the note."""

@@ -21,7 +21,7 @@ POINTS: Final[Mapping[str, str]] = {
     "accept.pre_commit": "a request is about to be written",
     "accept.post_commit": "the run exists, nothing has been rung",
     "step.claimed": "the claim is committed, the request is not built",
-    "model.in_flight": "the request has been sent, no answer is recorded",
+    "model.in_flight": "the attempt is recorded, the request is about to be sent",
     "model.answered": "the reply is in memory only",
     "decide.pre_commit": "the decision is about to be written",
     "decide.applying": "the decision is about to be applied; raising books the reply alone",

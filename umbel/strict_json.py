@@ -1,8 +1,8 @@
 """JSON read strictly: what every later reader (PostgreSQL, a tool, a person) can read the same way.
 
 Python's own parser accepts NaN, keeps the last of two equal keys, builds integers no database can
-give back, and dies of deep nesting (SECURITY facts: "parse on the way in with the limits of the
-way out"). One set of limits, in one place.
+give back, and dies of deep nesting (so it is read on the way in with
+the limits of the way out). One set of limits, in one place.
 """
 
 import json

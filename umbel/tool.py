@@ -11,7 +11,7 @@ The decorator only attaches a `ToolDeclaration`; the registry (tools/registry.py
 Schema and finds the function through the entry point group `umbel.tools` or `UMBEL_TOOLS`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -34,9 +34,10 @@ class ToolDeclaration:
     version: str
     stall_seconds: float
     repeatable: bool
+    output_schema: Mapping[str, Any] | None = None
 
 
-def tool(
+def tool(  # noqa: PLR0913 - one keyword per property of a tool, each with a default
     *,
     name: str | None = None,
     effect: Effect = "mutation",
@@ -44,6 +45,7 @@ def tool(
     version: str = "1",
     stall_seconds: float = DEFAULT_STALL_SECONDS,
     repeatable: bool = False,
+    output_schema: Mapping[str, Any] | None = None,
 ) -> Callable[[ToolFunction], ToolFunction]:
     """Mark a function as a tool; name, description and schema come from the function itself.
 
@@ -56,10 +58,14 @@ def tool(
         version: raise it whenever the meaning changes; it is part of what an approval binds to.
         stall_seconds: silence (no `context.progress`) after which the tool counts as stalled.
         repeatable: identical calls are legitimate, as for a poll.
+        output_schema: a JSON Schema that every result fits. A result that does not is an error of
+            a read, and leaves the outcome of a change unknown.
     """
 
     def attach(function: ToolFunction) -> ToolFunction:
-        declared = ToolDeclaration(name, effect, placement, version, stall_seconds, repeatable)
+        declared = ToolDeclaration(
+            name, effect, placement, version, stall_seconds, repeatable, output_schema
+        )
         setattr(function, DECLARATION_ATTRIBUTE, declared)
         return function
 
@@ -164,6 +170,16 @@ class ToolContext(Protocol):
     @property
     def evidence(self) -> EvidenceReader:
         """Results stored earlier in the thread."""
+        ...
+
+    def record_resource(self, resource_id: str) -> None:
+        """Name a thing this call made or changed outside, as the outside system names it.
+
+        Kept with the receipt, so that a person can find it. At most 100, of 500 characters each.
+
+        Raises:
+            InvalidInput: too many, too long, or empty.
+        """
         ...
 
     def progress(self, note: str = "") -> None:

@@ -53,6 +53,7 @@ CREATE TABLE runs (
     attempts smallint NOT NULL DEFAULT '0',
     losses smallint NOT NULL DEFAULT '0',
     failures smallint NOT NULL DEFAULT '0',
+    corrections smallint NOT NULL DEFAULT '0',
     fence bigint NOT NULL DEFAULT '0',
     holder text COLLATE "C",
     open_calls integer NOT NULL DEFAULT '0',
@@ -106,6 +107,7 @@ COMMENT ON COLUMN runs.work IS 'who acts next: nobody, anyone, its holder, its c
 COMMENT ON COLUMN runs.attempts IS 'claims of this step';
 COMMENT ON COLUMN runs.losses IS 'holders lost in this step';
 COMMENT ON COLUMN runs.failures IS 'failed replies in this step';
+COMMENT ON COLUMN runs.corrections IS 'steps in a row in which no call could be run';
 COMMENT ON COLUMN runs.fence IS 'bumped by claim and takeover';
 COMMENT ON COLUMN runs.holder IS 'the worker that holds the run now';
 COMMENT ON COLUMN runs.open_calls IS 'calls of the step not settled';

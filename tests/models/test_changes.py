@@ -283,3 +283,11 @@ def test_a_change_that_was_never_sent_can_be_given_up(database: Database) -> Non
     assert settled is not None
     assert call_states(database, step.run_id) == ["errored"]
     assert count(database, "receipts") == 0
+
+
+def test_the_ids_a_change_recorded_stay_with_its_receipt(database: Database) -> None:
+    step = dispatched(database, CHANGE)
+    proof = started(database, step.calls[0])
+    settle(database, proof, Returned('"sent"'), '"sent"', ["INV-204", "INV-205"])
+    [row] = query(database, "SELECT outcome, resources FROM receipts")
+    assert (row["outcome"], row["resources"]) == ("done", ["INV-204", "INV-205"])

@@ -313,3 +313,28 @@ def test_a_held_run_under_the_lock_of_its_holder_is_left_alone(
     )
     assert process.step(run.run_id) == "held by another worker"
     assert process.model.requests == []
+
+
+def test_a_model_that_never_asks_properly_is_corrected_twice_and_then_the_run_pauses(
+    database: Database, process: Process
+) -> None:
+    run = a_run(database, RunWish(tools=(LOOK,)))
+    for step in (1, 2, 3):
+        process.model.script.append(asked(("lok", "{}")))
+        process.step(run.run_id, step)
+    row = run_row(database, run.run_id)
+    assert (row["status"], row["reason"], row["step"]) == ("paused", "repeated_failure", 3)
+    assert violations(database) == []
+
+
+def test_a_call_that_can_run_makes_the_earlier_corrections_forgotten(
+    database: Database, process: Process
+) -> None:
+    run = a_run(database, RunWish(tools=(LOOK,)))
+    process.model.script.extend(
+        [asked(("lok", "{}")), asked(("lok", "{}")), asked(("lok", "{}"), ("look", "{}"))]
+    )
+    for step in (1, 2, 3):
+        process.step(run.run_id, step)
+    assert run_row(database, run.run_id)["corrections"] == 0
+    assert run_row(database, run.run_id)["status"] == "running"
