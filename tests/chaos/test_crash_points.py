@@ -47,15 +47,21 @@ CRASHES: Final = (
         for action in ("kill", "raise")
         for point, asked in (
             ("model.in_flight", 2),
-            ("model.answered", 3),
-            ("decide.pre_commit", 3),
-            ("decide.applying", 3 if action == "kill" else 2),  # a caught error saves the reply
+            # A process that lives saves the reply it has paid for; a dead one cannot.
+            ("model.answered", 3 if action == "kill" else 2),
+            ("decide.pre_commit", 3 if action == "kill" else 2),
+            ("decide.applying", 3 if action == "kill" else 2),
             ("decide.post_commit", 2),
             ("call.pre_intent", 2),
             ("call.receipt_post", 2),
         )
     ),
     Crash("kill", "step.claimed"),
+    Crash("raise", "step.claimed"),
+    Crash("raise", "call.intent_saved", asked=1, executed=0, is_unknown=True),
+    Crash("raise", "call.effect_done", asked=1, is_unknown=True),
+    Crash("raise", "call.started", "read_note"),
+    Crash("raise", "call.effect_done", "read_note", executed=2),
     Crash("kill", "call.received"),
     Crash("kill", "call.intent_saved", asked=1, executed=0, is_unknown=True),
     Crash("kill", "call.effect_done", asked=1, is_unknown=True),
