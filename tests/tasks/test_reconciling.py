@@ -69,4 +69,6 @@ def test_a_forgotten_read_is_ready_and_a_forgotten_change_unknown(
     # Ready, unless the change was settled after it: then it need not start any more.
     states = call_states(database, run.run_id)
     assert states in (["ready", "unknown"], ["skipped", "unknown"])
+    process.call(look)
+    assert run_row(database, run.run_id)["reason"] == "unknown_outcome"
     assert violations(database) == []
