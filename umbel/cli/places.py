@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import redis
-
-from locks.ownership import connect
 from models.migration import check, migrate
+from umbel.cli.redis_contact import greet
 from umbel.embedded import embedded_servers
-from umbel.errors import Misconfigured, Unavailable
+from umbel.errors import Misconfigured
 from umbel.settings import Settings
 from umbel.settings_faults import without_password
 
@@ -64,7 +62,7 @@ def running_servers(settings: Settings, *, keep: bool, tell: Tell) -> Generator[
             )
         )
         if settings.redis_url is not None:
-            _ping(settings.redis_url)
+            greet(settings.redis_url)
         yield Place(
             database_url=settings.database_url or servers.database_url,
             redis_url=settings.redis_url or servers.redis_url,
@@ -139,21 +137,8 @@ def _given(settings: Settings, folder: Path, tell: Tell) -> Place:
     database_url, redis_url = settings.database_url or "", settings.redis_url or ""
     tell(f"PostgreSQL at {without_password(database_url)}")
     tell(f"Redis at {without_password(redis_url)}")
-    _ping(redis_url)
+    greet(redis_url)
     return Place(database_url, redis_url, kept=None, is_alone=False, log=folder / _LOG)
-
-
-def _ping(redis_url: str) -> None:
-    client = connect(redis_url, role="cli", max_connections=2)
-    try:
-        client.ping()  # pyright: ignore[reportUnknownMemberType]  # untyped keywords in redis-py
-    except redis.RedisError as error:
-        raise Unavailable(
-            f"Redis at {without_password(redis_url)} does not answer: {error}. Start it, or unset "
-            "UMBEL_REDIS_URL to use the embedded Valkey."
-        ) from error
-    finally:
-        client.close()
 
 
 def _kept_directory() -> Path:
