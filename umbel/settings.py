@@ -4,14 +4,12 @@ A value comes from an argument, else the variable `UMBEL_NAME`, else `umbel.toml
 Every fault is reported in one message before anything is started.
 """
 
-import getpass
 import os
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal, Self, cast, get_args
+from typing import Annotated, Any, Final, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import (
-    BeforeValidator,
     Field,
     PrivateAttr,
     SecretStr,
@@ -24,43 +22,23 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from umbel.agent_settings import AgentSettings, ModelSettings
 from umbel.errors import Misconfigured
 from umbel.redis_url import broker_url
+from umbel.setting_kinds import (
+    Count,
+    Level,
+    LogFormat,
+    Name,
+    Names,
+    OptionalAddress,
+    Seconds,
+    operating_system_user,
+)
 from umbel.settings_faults import Allowed, describe, misconfigured, without_password
 from umbel.settings_sources import from_environment, from_file
 
 DEFAULT_AGENT: Final = "default"
-LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
 BEATS_BEFORE_DEATH: Final = 3
 """A worker may miss two beats without being taken for dead."""
-
-
-def _level(value: object) -> object:
-    """A log level in whatever case; anything else stays as it is, to be shown as it was given."""
-    if isinstance(value, str) and value.upper() in get_args(LogLevel):
-        return value.upper()
-    return value
-
-
-def _split(value: object) -> object:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value
-
-
-def _operating_system_user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container may run as a number without a name
-        return f"uid-{os.getuid()}"
-
-
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), Allowed("a number of seconds above 0")]
-Count = Annotated[int, Field(ge=1), Allowed("a whole number, 1 or more")]
-Name = Annotated[
-    str,
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}$"),
-    Allowed("up to 64 letters, digits, '_', '.', '@' and '-', a letter or digit first"),
-]
 
 
 class Settings(BaseSettings):
@@ -84,7 +62,7 @@ class Settings(BaseSettings):
     """Tenant of runs started from the command line."""
     user: Annotated[
         str, Field(min_length=1, max_length=200), Allowed("a name of up to 200 characters")
-    ] = Field(default_factory=_operating_system_user)
+    ] = Field(default_factory=operating_system_user)
     """Owner of runs started from the command line; unset: the operating system's user name."""
     model_base_url: Annotated[
         str | None, Allowed("an http:// or https:// address such as https://api.openai.com/v1")
@@ -94,11 +72,7 @@ class Settings(BaseSettings):
     """Key of the model endpoint; `OPENAI_API_KEY` counts when this is unset."""
     model: Annotated[str | None, Field(min_length=1), Allowed("a model name, or unset")] = None
     """Model of agents that name none."""
-    tools: Annotated[
-        tuple[str, ...],
-        BeforeValidator(_split),
-        Allowed("module names separated by commas; in the file a list"),
-    ] = ()
+    tools: Names = ()
     """Modules with tools of your own."""
     beat_seconds: Seconds = 3.0
     """Time between two signs of life of a worker."""
@@ -124,8 +98,22 @@ class Settings(BaseSettings):
     """A model may queue and read the prompt for so long before its first event."""
     stream_progress_seconds: Seconds = 90.0
     """A model stream may go on for so long without text, reasoning or calls."""
-    log_level: Annotated[LogLevel, BeforeValidator(_level)] = "INFO"
+    log_level: Level = "INFO"
     """What workers log."""
+    log_format: LogFormat = "auto"
+    """How workers log: `json`, one object a line; `text`; or `auto`, text on a terminal only."""
+    control_concurrency: Count = 2
+    """Processes of one control worker."""
+    metrics_address: OptionalAddress = "127.0.0.1:9464"
+    """Where a control worker serves Prometheus metrics; `off`: nowhere."""
+    flower_address: OptionalAddress = "127.0.0.1:5555"
+    """Where Flower is served; `off`: `umbel up` starts none."""
+    flower_auth: Annotated[SecretStr | None, Allowed("user:password, or unset")] = None
+    """Who may look at Flower; unset: `umbel up` makes a password and shows it."""
+    traces: bool = False
+    """Send OpenTelemetry traces; where to, the standard variables `OTEL_*` say."""
+    trace_content: bool = False
+    """Let traces carry what people and models wrote and what tools were given."""
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     """`[agents.NAME]` tables; `default` always exists."""
     models: dict[str, ModelSettings] = Field(default_factory=dict)
@@ -174,6 +162,15 @@ class Settings(BaseSettings):
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("not an http address with a host")
         return value.rstrip("/")
+
+    @field_validator("flower_auth")
+    @classmethod
+    def _check_flower_auth(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            user, _, password = value.get_secret_value().partition(":")
+            if not user or not password:
+                raise ValueError("not a user and a password with a colon between them")
+        return value
 
     @field_validator("dead_after_seconds")
     @classmethod

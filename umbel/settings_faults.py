@@ -16,6 +16,8 @@ _PASSWORD: Final = re.compile(r"(?<=://)([^:/@\s]*):\S*(?=@)")
 _PASSWORD_OPTION: Final = re.compile(r"([?&]password=)[^&\s]*")
 
 
+_SECRETS: Final = ("api_key", "flower_auth")
+"""Settings whose value is never shown, not even to say what is wrong with it."""
 _SHOWN_CHARS: Final = 100
 _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "not a whole number"),
@@ -116,7 +118,7 @@ def _reason(details: ErrorDetails) -> str:
 
 def _shown(field: str, value: Any) -> str:
     """` is 'value'`; nothing for a table, of which only a part is wrong."""
-    if "key" in field:
+    if field in _SECRETS:
         return " is given but not usable"
     if isinstance(value, Mapping | BaseModel):
         return ""

@@ -9,6 +9,8 @@ import typer
 from umbel import __version__
 from umbel.cli import examples
 from umbel.cli.ending import ends_with_code
+from umbel.cli.options import Json
+from umbel.cli.runs_app import runs
 from umbel.cli.usage_line import PlainUsage
 
 app = typer.Typer(
@@ -20,21 +22,9 @@ app = typer.Typer(
     epilog=examples.EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-runs = typer.Typer(no_args_is_help=True, help="Look at runs: list, get, steps.")
 db = typer.Typer(no_args_is_help=True, help="Make or check the tables in PostgreSQL.")
 app.add_typer(runs, name="runs")
 app.add_typer(db, name="db")
-
-Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line, and nothing else.")]
-Data = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", metavar="DIR", help="Read data that `umbel run --keep` left, not the database."
-    ),
-]
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, or a beginning of it that fits one run.")
-]
 
 
 def run_command_line(arguments: Sequence[str]) -> None:
@@ -90,38 +80,51 @@ def run(
     )
 
 
-@runs.command("list", epilog=examples.RUNS_LIST)
+@app.command(cls=PlainUsage, epilog=examples.UP)
 @ends_with_code
-def list_runs(
-    status: Annotated[
-        list[str] | None, typer.Option(metavar="STATUS", help=examples.STATUS)
+def up(
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Where data and logs are kept between starts."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
     json: Json = False,
-    data: Data = None,
 ) -> int:
-    """The newest runs: where each stands, and who works on it now."""
-    from umbel.cli.runs_commands import list_command
+    """Run the whole system until Ctrl-C: workers, two beats, Flower, and what servers are missing.
 
-    return list_command(tuple(status or ()), limit, data, is_json=json)
+    PostgreSQL and Redis are the ones the settings name; what they do not name is started here, with
+    its data kept, so that runs survive a restart of everything. A process that dies is started
+    again. SIGTERM and Ctrl-C drain and end everything in order.
+    """
+    from umbel.cli.up_command import up_command
+
+    return up_command(data, is_json=json)
 
 
-@runs.command("get", cls=PlainUsage, short_help=examples.GET_SHORT, epilog=examples.RUNS_GET)
+@app.command(cls=PlainUsage, epilog=examples.DOCTOR)
 @ends_with_code
-def get_run(run: RunArgument, json: Json = False, data: Data = None) -> int:
-    """One run: request, calls with their exact arguments, receipts, answer."""
-    from umbel.cli.runs_commands import get_command
+def doctor(
+    json: Json = False,
+    invariants: Annotated[
+        bool, typer.Option("--invariants", help="Also check the record against its invariants.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Look at the system that `umbel up` runs here."),
+    ] = None,
+) -> int:
+    """Look at every part, say how it is, and what to do where something is wrong."""
+    from umbel.cli.doctor_command import doctor_command
 
-    return get_command(run, data, is_json=json)
+    return doctor_command(data, is_json=json, with_invariants=invariants)
 
 
-@runs.command("steps", cls=PlainUsage, short_help=examples.STEPS_SHORT, epilog=examples.RUNS_STEPS)
+@app.command(cls=PlainUsage, epilog=examples.FLOWER)
 @ends_with_code
-def steps_of_run(run: RunArgument, json: Json = False, data: Data = None) -> int:
-    """Every step of a run: each model attempt with its decision, tokens and time, and its calls."""
-    from umbel.cli.runs_commands import steps_command
+def flower() -> int:
+    """Serve Flower, legible and closed: names and ids only, a password, this machine only."""
+    from umbel.cli.flower_command import flower_command
 
-    return steps_command(run, data, is_json=json)
+    return flower_command()
 
 
 @db.command("migrate", short_help=examples.MIGRATE_SHORT, epilog=examples.DB_MIGRATE)

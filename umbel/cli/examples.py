@@ -40,6 +40,20 @@ Examples:
   umbel run "Fix the typos in README.md" --agent editor --keep
   git diff | umbel run - --json | jq -r 'select(.type=="run.settled").answer'
 """
+UP: Final = """\b
+Examples:
+  umbel up
+  umbel up --data /srv/umbel
+"""
+DOCTOR: Final = """\b
+Examples:
+  umbel doctor
+  umbel doctor --json | jq -r 'select(.state != "ok") | .remedy'
+"""
+FLOWER: Final = """\b
+Example:
+  UMBEL_FLOWER_AUTH=ann:secret umbel flower
+"""
 RUNS_LIST: Final = """\b
 Examples:
   umbel runs list --status running --status waiting

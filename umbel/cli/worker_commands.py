@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from umbel.names import LOOP_QUEUE, TOOLS_QUEUE
 from umbel.server_processes import ProcessSpec
+from umbel.setting_kinds import OFF
 from umbel.settings import Settings
 from umbel.settings_sources import CONFIG_FILE, CONFIG_VARIABLE, FILE_ONLY, variable_of
 
@@ -17,6 +18,7 @@ _CELERY: Final = ("-m", "celery", "-A", "umbel.server")
 _QUIET: Final = ("--without-gossip", "--without-mingle")
 _KEY: Final = "UMBEL_API_KEY"
 """Only step workers ask models; tools run code of others."""
+_CAN_BE_OFF: Final = ("metrics_address", "flower_address")
 _REPLACED: Final = "OPENAI_API_KEY"
 """Given on under our own name, so that there is one way in."""
 
@@ -66,7 +68,7 @@ def worker_environment(settings: Settings, inherited: Mapping[str, str]) -> dict
     spelled = {
         variable_of(name): _spelled(getattr(settings, name))
         for name in settings.model_fields_set
-        if name not in FILE_ONLY and getattr(settings, name) is not None
+        if name not in FILE_ONLY and (getattr(settings, name) is not None or name in _CAN_BE_OFF)
     }
     return {**kept, **spelled, **_anchored(inherited), "PYTHONUNBUFFERED": "1"}
 
@@ -102,6 +104,8 @@ def _commands(*, steps: str, tools: str, log_level: str) -> dict[str, Sequence[s
 
 def _spelled(value: Any) -> str:
     match value:
+        case None:
+            return OFF
         case SecretStr():
             return value.get_secret_value()
         case tuple():

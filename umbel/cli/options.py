@@ -1,0 +1,17 @@
+"""Options and arguments that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line, and nothing else.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", help="Read data that `umbel run --keep` left, not the database."
+    ),
+]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, or a beginning of it that fits one run.")
+]
