@@ -1,6 +1,5 @@
 """Where a command works: servers of its own in a directory, or the ones the settings name."""
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Generator
@@ -11,6 +10,7 @@ from typing import Final
 
 from models.migration import check, migrate
 from umbel.cli.redis_contact import greet
+from umbel.cli.running_system import find_running, settings_in_use, state_directory
 from umbel.embedded import embedded_servers
 from umbel.errors import Misconfigured
 from umbel.settings import Settings
@@ -73,7 +73,7 @@ def running_servers(settings: Settings, *, keep: bool, tell: Tell) -> Generator[
 
 
 @contextmanager
-def database_for_reading(settings: Settings, data: Path | None) -> Generator[str]:
+def database_for_reading(data: Path | None) -> Generator[str]:
     """The URL of a current database: of a kept directory, else the one the settings name.
 
     Raises:
@@ -81,15 +81,18 @@ def database_for_reading(settings: Settings, data: Path | None) -> Generator[str
         Unavailable: it does not answer.
     """
     with ExitStack() as stack:
-        if data is not None:
+        running = find_running(data) if data is not None else None
+        if running is not None:
+            url = running.database_url
+        elif data is not None:
             if not (data / _OWNED_BY_EMBEDDED).is_file():
                 raise Misconfigured(
                     f"{str(data)!r} holds no data of Umbel; give the directory that "
-                    "`umbel run --keep` named."
+                    "`umbel run --keep` or `umbel up` named."
                 )
             url = stack.enter_context(embedded_servers(data, redis=False)).database_url
         else:
-            url = required_database(settings)
+            url = required_database(settings_in_use(None))
         refuse_outdated(url)
         yield url
 
@@ -102,8 +105,9 @@ def required_database(settings: Settings) -> str:
     """
     if settings.database_url is None:
         raise Misconfigured(
-            "UMBEL_DATABASE_URL is not set; set it to postgresql://user:password@host/database, "
-            "or name kept data with --data DIR where a command takes it."
+            "UMBEL_DATABASE_URL is not set and `umbel up` does not run here; set it to "
+            "postgresql://user:password@host/database, or name kept data with --data DIR where a "
+            "command takes it."
         )
     return settings.database_url
 
@@ -142,11 +146,4 @@ def _given(settings: Settings, folder: Path, tell: Tell) -> Place:
 
 
 def _kept_directory() -> Path:
-    """A new directory; for root not below its home, where the servers' account may not go."""
-    if named := os.environ.get("XDG_STATE_HOME"):
-        base = Path(named) / "umbel"
-    elif os.geteuid() == 0:
-        base = Path("/var/lib/umbel")
-    else:
-        base = Path.home() / ".local/state/umbel"
-    return base / time.strftime("%Y%m%d-%H%M%S")
+    return state_directory() / time.strftime("%Y%m%d-%H%M%S")

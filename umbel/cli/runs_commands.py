@@ -32,7 +32,7 @@ def list_command(statuses: Sequence[str], limit: int, data: Path | None, *, is_j
     if unknown:
         raise InvalidInput(f"Status {unknown[0]!r} is none of {', '.join(RUN_STATUSES)}.")
     settings = load_settings()
-    with _reading(settings, data) as connection:
+    with _reading(data) as connection:
         rows = newest_runs(
             connection,
             tenant=settings.tenant if data is None else None,
@@ -54,7 +54,7 @@ def list_command(statuses: Sequence[str], limit: int, data: Path | None, *, is_j
 
 def get_command(run: str, data: Path | None, *, is_json: bool) -> int:
     """Show one run with its calls."""
-    with _reading(load_settings(), data) as connection:
+    with _reading(data) as connection:
         row = _find(connection, run)
         calls = calls_of(connection, row.run_id)
         attempts = attempts_of(connection, row.run_id)
@@ -67,7 +67,7 @@ def get_command(run: str, data: Path | None, *, is_json: bool) -> int:
 
 def steps_command(run: str, data: Path | None, *, is_json: bool) -> int:
     """Show every step of one run."""
-    with _reading(load_settings(), data) as connection:
+    with _reading(data) as connection:
         row = _find(connection, run)
         calls = calls_of(connection, row.run_id)
         attempts = attempts_of(connection, row.run_id)
@@ -88,9 +88,9 @@ def steps_command(run: str, data: Path | None, *, is_json: bool) -> int:
 
 
 @contextmanager
-def _reading(settings: Settings, data: Path | None) -> Generator[Connection]:
+def _reading(data: Path | None) -> Generator[Connection]:
     """A read-only transaction: whatever a command does, it changes nothing."""
-    with database_for_reading(settings, data) as url:
+    with database_for_reading(data) as url:
         database = Database(url, role="cli", pool_size=1)
         try:
             with database.begin() as connection:
