@@ -152,6 +152,7 @@ runs = Table(
     Index("runs_ready_ix", text("ring_at NULLS FIRST"), postgresql_where=text("work = 'ready'")),
     Index("runs_held_ix", "holder", postgresql_where=text("work = 'held'")),
     Index("runs_queued_ix", "thread_id", "id", postgresql_where=text("status = 'queued'")),
+    Index("runs_paused_ix", "reason", postgresql_where=text("status = 'paused'")),
     Index(
         "runs_one_active_uq",
         "thread_id",
