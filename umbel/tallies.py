@@ -53,8 +53,6 @@ MODEL_CALLS: Final = Counted(
 )
 TOKENS: Final = Counted("umbel_tokens_total", "Tokens that endpoints reported", ("model", "kind"))
 COST: Final = Counted("umbel_cost_usd_total", "US dollars by the prices configured", ("model",))
-    "umbel_cost_usd_total", "US dollars by the prices of the settings", ("model",)
-)
 UNPRICED: Final = Counted(
     "umbel_model_calls_unpriced_total", "Model calls without a known cost", ("model", "cause")
 )
