@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
 from loop.outcome import Errored, Refused, Returned, Skipped, ToolOutcome, Unknown
 from models import hot, hot_calls, hot_settle
 from models.database import Database, Row, Statement
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId
-from umbel.names import Effect
+from umbel.names import Effect, Reason, RunStatus
 
 MAX_READ_ATTEMPTS: Final = 3
 """Times a read may be started; it is repeated only after its worker was lost."""
@@ -44,6 +44,8 @@ class CallRow:
     state: str
     attempt: int
     stall_seconds: float
+    waited_seconds: float | None = field(default=None, compare=False)
+    """Since it became ready; means nothing for a call that is not ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,19 @@ class Settled:
     step: int
     next_call: CallId | None
     """A planned call that is ready now."""
+    is_join: bool = False
+    """It closed the last open call of the step."""
+
+    @property
+    def ended(self) -> tuple[RunStatus, Reason] | None:
+        """Status and reason of the run, if this very outcome settled it."""
+        if not self.is_join or self.work != "none":
+            return None
+        return (
+            ("cancelled", "owner_stop")
+            if self.status == "cancelled"
+            else ("paused", "unknown_outcome")
+        )
 
     @property
     def next_step(self) -> int | None:
@@ -72,11 +87,12 @@ class Settled:
         return self.step if self.work == "ready" else None
 
 
-_LOAD: Final = """
+_LOAD: Final = f"""
 SELECT c.id, c.run_id, r.thread_id, c.tenant, c.tool, c.tool_version, c.effect, c.state, c.attempt,
-  c.stall_seconds
+  c.stall_seconds,
+  extract(epoch FROM clock_timestamp() - {hot_calls.READY_SINCE})::float8 AS waited_seconds
 FROM calls c JOIN runs r ON r.id = c.run_id WHERE c.id = %(call_id)s
-"""
+"""  # noqa: S608 - constant text, no input
 
 
 def load_call(database: Database, call_id: CallId) -> CallRow | None:
@@ -219,7 +235,7 @@ def _settle(
     if not rows:
         return None
     row = rows[0]
-    return Settled(row["work"], row["status"], row["step"], row["next_call"])
+    return Settled(row["work"], row["status"], row["step"], row["next_call"], row["joins"])
 
 
 def _settling(call: CallRow, outcome: ToolOutcome, view: str) -> dict[str, Any]:
@@ -272,4 +288,5 @@ def _call_of(row: Row) -> CallRow:
         state=row["state"],
         attempt=row["attempt"],
         stall_seconds=row["stall_seconds"],
+        waited_seconds=row["waited_seconds"],
     )

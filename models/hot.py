@@ -15,7 +15,8 @@ FOR UPDATE OF t
 """
 
 # Claim: only ready work, and only the step the message spoke of. Opens the attempt's row, unless a
-# stored reply waits to be applied (its decision could not be written).
+# stored reply waits to be applied (its decision could not be written). The event before it says
+# since when the run was ready, unless it had to wait.
 CLAIM: Final = """
 WITH r AS (
   UPDATE runs SET work = 'held', status = 'running', reason = NULL, detail = NULL,
@@ -44,7 +45,10 @@ e AS (
     jsonb_build_object('step', r.step, 'claim', r.attempts, 'worker', %(worker)s::text), r.fence
   FROM r)
 SELECT r.*, (SELECT attempt FROM opened) AS opened_attempt,
-  (SELECT attempt FROM stored) AS stored_attempt, (SELECT reply FROM stored) AS stored_reply
+  (SELECT attempt FROM stored) AS stored_attempt, (SELECT reply FROM stored) AS stored_reply,
+  (SELECT extract(epoch FROM clock_timestamp() - b.at)::float8 FROM events b
+    WHERE b.run_id = r.id AND b.seq = r.seq - 1
+      AND b.kind NOT IN ('step.retry', 'step.handed_back')) AS waited_seconds
 FROM r
 """
 

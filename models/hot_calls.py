@@ -2,6 +2,13 @@
 
 from typing import Final
 
+# Since when a ready call `c` has been ready. Its first announcement is that moment; once announced
+# again it keeps only the last one, and the decision that made the call is the best that is left.
+READY_SINCE: Final = """
+coalesce(CASE WHEN c.rings = 0 THEN c.ring_at END, (SELECT m.closed_at FROM model_calls m
+  WHERE m.run_id = c.run_id AND m.step = c.step AND m.decision IN ('answer', 'dispatch')))
+"""
+
 # A read needs no run lock: a stop that commits in the same instant is seen by the join.
 START_READ: Final = """
 UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s,

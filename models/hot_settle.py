@@ -52,7 +52,7 @@ r AS (
     FROM runs q WHERE q.id = n.run_id) j
   WHERE runs.id = n.run_id
   RETURNING runs.id, runs.tenant, runs.thread_id, runs.step, runs.work, runs.status, runs.fence,
-    runs.open_calls, runs.unknowns, j.pauses, n.skipped,
+    runs.open_calls, runs.unknowns, j.joins, j.pauses, n.skipped,
     next_seq - 1 - n.skipped - j.pauses::int AS seq),
 v AS (
   INSERT INTO evidence
@@ -77,7 +77,8 @@ e AS (
   SELECT r.id, r.seq + 1 + r.skipped, 'run.paused', r.id, jsonb_build_object(
     'reason', 'unknown_outcome', 'detail', %(unknown_detail)s::text), r.fence
   FROM r WHERE r.pauses)
-SELECT r.work, r.status, r.step, r.open_calls, r.unknowns, (SELECT id FROM next_call) AS next_call
+SELECT r.work, r.status, r.step, r.open_calls, r.unknowns, r.joins,
+  (SELECT id FROM next_call) AS next_call
 FROM r
 """
 

@@ -30,8 +30,8 @@ t AS (
     detail = CASE WHEN d.gives_up THEN %(detail)s END,
     settled_at = CASE WHEN d.gives_up OR d.ends THEN now() END
   FROM dead d WHERE runs.id = d.id
-  RETURNING runs.id, runs.step, runs.work, runs.fence, runs.losses, d.holder AS dead_holder,
-    d.gives_up, next_seq - 1 - d.gives_up::int AS seq),
+  RETURNING runs.id, runs.step, runs.work, runs.status, runs.fence, runs.losses,
+    d.holder AS dead_holder, d.gives_up, next_seq - 1 - d.gives_up::int AS seq),
 m AS (
   UPDATE model_calls SET state = 'lost', closed_at = clock_timestamp() FROM t
   WHERE model_calls.run_id = t.id AND model_calls.step = t.step AND model_calls.state = 'open'),
@@ -43,7 +43,7 @@ e AS (
   SELECT t.id, t.seq + 1, 'run.paused', t.id,
     jsonb_build_object('reason', 'lost_worker', 'detail', %(detail)s::text), t.fence
   FROM t WHERE t.gives_up)
-SELECT id, step, work, dead_holder FROM t
+SELECT id, step, work, status, dead_holder FROM t
 """  # noqa: S608 - constant text, no input
 
 # Reads whose worker is dead may simply run again.

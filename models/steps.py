@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg.errors import DivisionByZero, UniqueViolation
@@ -40,6 +40,8 @@ class Claim:
     source_rev: int
     auth_rev: int
     stored_text: str | None
+    waited_seconds: float | None = field(default=None, compare=False)
+    """From ready to this claim; None: it had to wait, or nobody knows since when."""
 
     @property
     def stored_reply(self) -> ModelTurn | None:
@@ -289,4 +291,5 @@ def _claim_of(row: Row, worker: WorkerId) -> Claim:
         source_rev=row["source_rev"],
         auth_rev=row["auth_rev"],
         stored_text=row["stored_reply"],
+        waited_seconds=row["waited_seconds"],
     )

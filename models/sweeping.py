@@ -12,7 +12,7 @@ from models.calls import Settled, settle_lost_change, settle_stalled_read
 from models.database import Database
 from umbel.contracts import CallId, RunId, WorkerId
 from umbel.errors import Contended
-from umbel.names import Effect
+from umbel.names import Effect, RunStatus
 
 STALLED_READ: Final = (
     '{"error":{"code":"stalled","message":"The tool gave no sign of life for SECONDS seconds '
@@ -31,6 +31,8 @@ class TakenOver:
     step: int
     is_ready: bool
     dead_worker: WorkerId
+    status: RunStatus = "running"
+    """`paused` once the step has cost too many workers, `cancelled` after a stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,11 @@ def take_over_runs(database: Database, *, dead_after_seconds: float, limit: int)
     )
     return [
         TakenOver(
-            RunId(row["id"]), row["step"], row["work"] == "ready", WorkerId(row["dead_holder"])
+            RunId(row["id"]),
+            row["step"],
+            row["work"] == "ready",
+            WorkerId(row["dead_holder"]),
+            row["status"],
         )
         for row in rows
     ]

@@ -85,6 +85,7 @@ CASES = [
     ("evidence_sha256", "UPDATE evidence SET body = '{}'"),
     ("deliveries_kind", "UPDATE deliveries SET kind = 'odd'"),
     ("deliveries_state", "UPDATE deliveries SET state = 'odd'"),
+    ("tallies_grows", "INSERT INTO tallies VALUES ('odd', '{}', -1)"),
 ]
 
 
