@@ -104,6 +104,9 @@ def up(
 @ends_with_code
 def doctor(
     json: Json = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also show every setting and where it is from.")
+    ] = False,
     invariants: Annotated[
         bool, typer.Option("--invariants", help="Also check the record against its invariants.")
     ] = False,
@@ -112,10 +115,14 @@ def doctor(
         typer.Option("--data", metavar="DIR", help="Look at the system that `umbel up` runs here."),
     ] = None,
 ) -> int:
-    """Look at every part, say how it is, and what to do where something is wrong."""
+    """Look at every part, say how it is, and what to do where something is wrong.
+
+    Changes nothing: only a message goes through a queue of its own, which is removed again. Exit
+    code 1 where there is a problem; warnings alone are 0.
+    """
     from umbel.cli.doctor_command import doctor_command
 
-    return doctor_command(data, is_json=json, with_invariants=invariants)
+    return doctor_command(data, is_json=json, with_invariants=invariants, is_verbose=verbose)
 
 
 @app.command(cls=PlainUsage, epilog=examples.FLOWER)

@@ -48,6 +48,8 @@ Examples:
 DOCTOR: Final = """\b
 Examples:
   umbel doctor
+  umbel doctor --data /srv/umbel --verbose
+  umbel doctor --invariants
   umbel doctor --json | jq -r 'select(.state != "ok") | .remedy'
 """
 FLOWER: Final = """\b

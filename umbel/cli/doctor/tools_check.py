@@ -1,0 +1,77 @@
+"""Tools: those of this process, against those that agents name and runs were promised."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from models.diagnosis import frozen_tools, looking
+from tools.registry import ToolRegistry, load_registry
+from umbel.cli.doctor.context import Context
+from umbel.cli.doctor.finding import Finding, problem, warning, worst
+from umbel.errors import Misconfigured
+
+_SHOWN: Final = 3
+
+
+def look_at_tools(context: Context) -> Finding:
+    """Whether all modules load, and runs in flight find the tools they were accepted with."""
+    registry = load_registry(context.settings.tools)
+    concerns = _unknown_to_agents(context, registry)
+    compared = ""
+    if context.usable.get("migrations"):
+        with looking(context.database_url) as connection:
+            promised = frozen_tools(connection)
+        concerns += _lost_to_runs(registry, promised)
+        compared = f", compared with {sum(runs for _, _, runs in promised)} runs in flight"
+    return worst(
+        "tools", f"{len(registry)} tools{compared}", concerns, tools=list(registry.names())
+    )
+
+
+def _unknown_to_agents(context: Context, registry: ToolRegistry) -> list[Finding]:
+    concerns: list[Finding] = []
+    for name, agent in context.settings.agents.items():
+        try:
+            registry.select(agent.tools)
+        except Misconfigured as error:
+            found, _, remedy = str(error).rpartition(". ")
+            concerns.append(problem("tools", f"agent {name!r}: {found}", remedy))
+    return concerns
+
+
+def _lost_to_runs(
+    registry: ToolRegistry, promised: Iterable[tuple[str, str, int]]
+) -> list[Finding]:
+    missing: dict[str, str] = {}
+    changed: dict[str, str] = {}
+    for tools, run_id, _ in promised:
+        frozen: list[Mapping[str, Any]] = json.loads(tools)
+        for name in registry.differing(frozen):
+            (changed if name in registry else missing).setdefault(name, run_id)
+    concerns: list[Finding] = []
+    if missing:
+        concerns.append(
+            problem(
+                "tools",
+                f"runs in flight need {_listed(missing)}, which nothing here provides",
+                "Install the package of these tools, or name their module in UMBEL_TOOLS, and "
+                "restart the workers.",
+                missing=sorted(missing),
+            )
+        )
+    if changed:
+        concerns.append(
+            warning(
+                "tools",
+                f"runs in flight were accepted with another {_listed(changed)}",
+                "Go back to the version they know until they are done, or stop them; new runs "
+                "get the new one.",
+                changed=sorted(changed),
+            )
+        )
+    return concerns
+
+
+def _listed(tools: Mapping[str, str]) -> str:
+    shown = [f"{name} ({run_id})" for name, run_id in sorted(tools.items())[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(tools) - _SHOWN} more" if len(tools) > _SHOWN else "")
