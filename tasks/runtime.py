@@ -20,6 +20,7 @@ from providers.profiles import DEFAULT_BASE_URL
 from providers.refusals import Refusals, RefusalStore
 from providers.wires import provider_for
 from tasks.ringing import Ringer
+from tasks.tallying import Meter
 from tools.preflight import PreflightHook
 from tools.registry import ToolRegistry, load_registry
 from tools.typed_check import TypedArgumentsCheck
@@ -76,6 +77,7 @@ class Runtime:
     """Set once the process is asked to end: streams are handed back."""
     carried: Carried = field(default_factory=Carried)
     jitter: Callable[[], float] = random.random
+    meter: Meter = field(default_factory=Meter)
 
     def live(self, run_id: RunId, step: int, attempt: int) -> LivePublisher:
         """Where the pieces of one attempt's reply go."""
@@ -125,6 +127,7 @@ def build_runtime(
         ),
         ringer=Ringer(app),
         is_presence_lost=is_presence_lost,
+        meter=Meter(settings_of=settings.model_settings),
     )
 
 

@@ -33,6 +33,7 @@ from tasks.runtime import Runtime
 from umbel.contracts import RunId
 from umbel.errors import InvariantBroken, Unavailable
 from umbel.faults import fault
+from umbel.names import STEP, Reason, RunStatus
 
 log: Final = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ def run_step(runtime: Runtime, run_id: RunId, step: int) -> str:
         return "left to others: this worker is about to end"
     with runtime.carried.enter(run_id) as is_first:
         if not is_first:
+            runtime.meter.idle(STEP)
             return "carried by this worker already"
         outcome = _run_alone(runtime, run_id, step)
     # Only now: this very process may hear the bell while it still rings.
@@ -75,6 +77,7 @@ def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
         runtime.database, run_id, step
     ):
         # A ready run under a lock has lost its holder after the commit: PostgreSQL decides.
+        runtime.meter.idle(STEP)
         return StepOutcome("held by another worker")
     try:
         return _claim_and_carry(runtime, run_id, step)
@@ -93,10 +96,12 @@ def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
         persist(lambda: release_own(database, run_id, step, runtime.worker))
         raise
     if claim is None:
+        runtime.meter.idle(STEP)
         return StepOutcome("nothing to do")
     try:
         fault("step.claimed", run_id=run_id, step=str(step))
-        return _carry(runtime, claim)
+        with runtime.meter.step(claim.waited_seconds):
+            return _carry(runtime, claim)
     except StreamGivenUp as given_up:
         detail = str(given_up)
         persist(lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False))
@@ -145,7 +150,7 @@ def _decide_and_commit(
 
 def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
     """Send this step's request and read the whole answer; no transaction, no connection is held."""
-    request = build_request(load_record(runtime.database, spec, claim.step))
+    request = build_request(load_record(runtime.database, spec, claim.step, claim.steers))
     provider = runtime.providers[spec.wire]
     form = provider.form()
     body = provider.render(request, form)
@@ -153,6 +158,7 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
         policy_sha=spec.policy_sha,
         tools_sha=spec.tools_sha,
         through_step=claim.step - 1,
+        steers=claim.steers,
         form=form,
     )
     live = runtime.live(claim.run_id, claim.step, claim.attempt)
@@ -167,6 +173,7 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
     fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
     reply = provider.stream(request, body, control)
     live.flush()
+    runtime.meter.model_replied(spec.model, reply)
     exchange = Exchange(
         reply,
         provider.endpoint_name,
@@ -196,6 +203,7 @@ class _StreamWatch:
             self._renewed_at = now
             runtime.locks.renew(self._run_id, self._token)
         if runtime.is_presence_lost():
+            runtime.meter.presence_lost()
             return "lease_lost"
         return "drain" if runtime.draining.is_set() else None
 
@@ -208,21 +216,40 @@ def _commit(
     fault("decide.applying", run_id=claim.run_id, step=str(claim.step))
     match decision:
         case Answer():
-            return persist(lambda: commit_answer(database, claim, exchange, decision))
+            applied = persist(lambda: commit_answer(database, claim, exchange, decision))
+            if applied is None:
+                # A correction may have come that the answer has not heard: the step ends without
+                # calls, and the next one hears it.
+                return persist(lambda: commit_dispatch(database, claim, exchange, ()))
+            return _counted(runtime, applied, "completed")
         case Dispatch(calls=proposed):
             calls = plan_calls(proposed, spec, runtime.hooks)
             if claim.corrections >= spec.policy.corrections and not any_can_run(calls):
                 pause = Pause("repeated_failure", _told_often_enough(claim))
-                return persist(lambda: commit_pause(database, claim, exchange, pause))
+                return _pause(runtime, claim, exchange, pause)
             return persist(lambda: commit_dispatch(database, claim, exchange, calls))
         case Retry():
             return persist(lambda: commit_retry(database, claim, exchange, decision))
         case Pause():
-            return persist(lambda: commit_pause(database, claim, exchange, decision))
+            return _pause(runtime, claim, exchange, decision)
         case Discard():
             return None
         case _:
             assert_never(decision)
+
+
+def _pause(runtime: Runtime, claim: Claim, exchange: Exchange, pause: Pause) -> Applied | None:
+    applied = persist(lambda: commit_pause(runtime.database, claim, exchange, pause))
+    return _counted(runtime, applied, "paused", pause.reason)
+
+
+def _counted(
+    runtime: Runtime, applied: Applied | None, status: RunStatus, reason: Reason | None = None
+) -> Applied | None:
+    """The same; counts the run that was settled by it."""
+    if applied is not None:
+        runtime.meter.run_settled(status, reason)
+    return applied
 
 
 def _told_often_enough(claim: Claim) -> str:
@@ -244,6 +271,7 @@ def _book_stale(runtime: Runtime, claim: Claim, exchange: Exchange) -> StepOutco
     )
     if not booked and not back:
         return StepOutcome("already recorded")
+    runtime.meter.fenced_out()
     log.info("reply discarded", extra={"run_id": claim.run_id, "step_no": claim.step})
     applied = Applied(next_step=claim.step) if back else Applied()
     return StepOutcome("fenced out, usage booked", applied)
@@ -262,7 +290,10 @@ def _give_back_after(runtime: Runtime, claim: Claim, error: BaseException) -> No
         extra={"run_id": claim.run_id, "step_no": claim.step, "fence": claim.fence},
     )
     if isinstance(error, InvariantBroken) or (is_failure and claim.claims >= MAX_CLAIMS):
-        persist(lambda: fail_run(runtime.database, claim, reason="corrupt_record", detail=detail))
+        if persist(
+            lambda: fail_run(runtime.database, claim, reason="corrupt_record", detail=detail)
+        ):
+            runtime.meter.run_settled("failed", "corrupt_record")
         return
     wait = float(claim.claims)
     persist(

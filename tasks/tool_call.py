@@ -28,6 +28,7 @@ from tools.result import error_text, view_of
 from umbel.contracts import CallId
 from umbel.errors import Misconfigured, Unavailable
 from umbel.faults import fault
+from umbel.names import CALL
 
 log: Final = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ def run_call(runtime: Runtime, call_id: CallId) -> str:
     """
     with runtime.carried.enter(call_id) as is_first:
         if not is_first:
+            runtime.meter.idle(CALL)
             return "carried by this worker already"
         return _run_alone(runtime, call_id)
 
@@ -48,20 +50,25 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     fault("call.received", call_id=call_id)
     call = load_call(runtime.database, call_id)
     if call is None or call.state != "ready":
+        runtime.meter.idle(CALL)
         return "nothing to do"
     spec = runtime.specs.get(call.run_id)
     tool = _find_tool(runtime, call, spec)
     if isinstance(tool, Refused):
         settled = give_up(runtime.database, call, tool)
+        if settled is not None:
+            runtime.meter.call_settled(settled)
         _ring(runtime, call, settled)
         return "refused: no such tool here"
     started = _start(runtime, call)
     if started is None:
+        runtime.meter.idle(CALL)
         return "not started: the call or its run has moved on"
     try:
         point = "call.intent_saved" if call.effect == "mutation" else "call.started"
         fault(point, call_id=call.call_id, run_id=call.run_id)
-        return _carry(runtime, started, spec, tool)
+        with runtime.meter.call(tool.name, call.waited_seconds):
+            return _carry(runtime, started, spec, tool)
     except BaseException:  # even a killed greenlet must not leave its call with a living worker
         _abandon(runtime, started)
         raise
@@ -81,6 +88,7 @@ def _abandon(runtime: Runtime, started: Started) -> None:
     if started.call.effect == "mutation":
         gone = Unknown("The worker's code was ended while the change was on its way.")
         settled = persist(lambda: settle(runtime.database, started, gone, ""))
+        _count(runtime, settled, gone)
         _ring(runtime, started.call, settled)
     else:
         persist(lambda: free_own_read(runtime.database, started))
@@ -137,6 +145,7 @@ def _settle(
         )
         settled = _write_outcome(runtime, started, spec, _instead_of(call, outcome), resources)
     fault("call.receipt_post", call_id=call.call_id, run_id=call.run_id)
+    _count(runtime, settled, outcome)
     _ring(runtime, call, settled)
     return settled
 
@@ -164,6 +173,15 @@ def _instead_of(call: CallRow, outcome: ToolOutcome) -> ToolOutcome:
     if isinstance(outcome, Returned) and call.effect == "mutation":
         return Returned(text)
     return Errored(text)
+
+
+def _count(runtime: Runtime, settled: Settled | None, outcome: ToolOutcome) -> None:
+    if settled is None:
+        runtime.meter.fenced_out()
+        return
+    runtime.meter.call_settled(settled)
+    if isinstance(outcome, Unknown):
+        runtime.meter.outcome_unknown()
 
 
 def _ring(runtime: Runtime, call: CallRow, settled: Settled | None) -> None:

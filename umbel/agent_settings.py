@@ -29,6 +29,9 @@ DEFAULT_INSTRUCTIONS: Final = (
 )
 
 
+_MILLION: Final = 1_000_000
+
+
 class AgentSettings(BaseModel):
     """One `[agents.NAME]` table; copied into every run that the agent gets."""
 
@@ -93,6 +96,25 @@ class ModelSettings(BaseModel):
     """US dollars for a million input tokens read from the provider's cache; none: as input."""
     price_output_per_million: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """US dollars for a million output tokens; none: unknown."""
+
+    def cost_usd(
+        self, input_tokens: int, output_tokens: int, cached_input_tokens: int
+    ) -> float | None:
+        """What one model call costs; None: there is no price.
+
+        Args:
+            input_tokens: all of them, with those that the provider had cached.
+            output_tokens: all of them, with those of reasoning.
+            cached_input_tokens: the part of the input that the provider had cached.
+        """
+        price_in, price_out = self.price_input_per_million, self.price_output_per_million
+        if price_in is None or price_out is None:
+            return None
+        price_cached = self.price_cached_input_per_million
+        cached = min(cached_input_tokens, input_tokens)
+        total = (input_tokens - cached) * price_in
+        total += cached * (price_in if price_cached is None else price_cached)
+        return (total + output_tokens * price_out) / _MILLION
 
     @model_validator(mode="after")
     def _check_reserve(self) -> Self:

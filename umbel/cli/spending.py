@@ -2,12 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from models.showing import ShownAttempt
 from umbel.agent_settings import ModelSettings
-
-_MICRO: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +59,6 @@ def cost_in_words(spending: Spending, model: str) -> str:
 
 
 def _cost_usd(attempt: ShownAttempt, prices: ModelSettings) -> float | None:
-    price_in, price_out = prices.price_input_per_million, prices.price_output_per_million
-    if price_in is None or price_out is None:
-        return None
-    cached = min(attempt.cached_input_tokens or 0, attempt.input_tokens or 0)
-    price_cached = prices.price_cached_input_per_million
-    fresh = (attempt.input_tokens or 0) - cached
-    total = fresh * price_in + cached * (price_in if price_cached is None else price_cached)
-    return (total + (attempt.output_tokens or 0) * price_out) / _MICRO
+    return prices.cost_usd(
+        attempt.input_tokens or 0, attempt.output_tokens or 0, attempt.cached_input_tokens or 0
+    )
