@@ -12,7 +12,7 @@ from models.calls import Settled, settle_lost_change, settle_stalled_read
 from models.database import Database
 from umbel.contracts import CallId, RunId, WorkerId
 from umbel.errors import Contended
-from umbel.names import Effect, RunStatus
+from umbel.names import Effect, Reason, RunStatus
 
 STALLED_READ: Final = (
     '{"error":{"code":"stalled","message":"The tool gave no sign of life for SECONDS seconds '
@@ -33,6 +33,13 @@ class TakenOver:
     dead_worker: WorkerId
     status: RunStatus = "running"
     """`paused` once the step has cost too many workers, `cancelled` after a stop."""
+
+    @property
+    def ended(self) -> tuple[RunStatus, Reason] | None:
+        """Status and reason of the run, if taking it over settled it."""
+        if self.is_ready:
+            return None
+        return (self.status, "owner_stop" if self.status == "cancelled" else "lost_worker")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ from models.sweeping import (
 from umbel.contracts import CallId, RunId
 from umbel.errors import Contended, Unavailable
 from umbel.faults import fault
+from umbel.names import Reason, RunStatus
+from umbel.tallies import LEASES_LOST, RUNS_SETTLED, UNKNOWN_OUTCOMES, Tallies
 
 log: Final = logging.getLogger(__name__)
 
@@ -96,6 +98,7 @@ class Sweeper:
     dead_after_seconds: float
     ring_after_seconds: float
     outages: OutageMemory = field(default_factory=OutageMemory)
+    tallies: Tallies = field(default_factory=Tallies)
 
     def sweep(self) -> Swept:
         """Go once over everything that may have been left behind.
@@ -125,7 +128,10 @@ class Sweeper:
         )
         for call_id, settled in unknown:
             log.warning("outcome unknown", extra={"call_id": call_id, "status": settled.status})
+            self.tallies.add(UNKNOWN_OUTCOMES)
+            self._count(settled.ended)
         for run_id, settled in settle_stalled_reads(self.database, limit=BATCH):
+            self._count(settled.ended)
             if settled.next_call is not None:
                 self.bell.ring_call(settled.next_call)
             if settled.next_step is not None:
@@ -145,10 +151,16 @@ class Sweeper:
                 "run taken over",
                 extra={"run_id": run.run_id, "step_no": run.step, "worker": run.dead_worker},
             )
+            self.tallies.add(LEASES_LOST, "taken_over")
+            self._count(run.ended)
             self.locks.release(run.run_id, f"{run.dead_worker} {run.run_id}")
             if run.is_ready:
                 self.bell.ring_step(run.run_id, run.step)
         return len(taken)
+
+    def _count(self, ended: tuple[RunStatus, Reason] | None) -> None:
+        if ended is not None:
+            self.tallies.add(RUNS_SETTLED, *ended)
 
     def _ring(self) -> int:
         steps = due_steps(self.database, ring_after_seconds=self.ring_after_seconds, limit=BATCH)
@@ -171,6 +183,7 @@ class Sweeper:
                 settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
             except Contended:
                 return False
+            self._count(settled.ended if settled is not None else None)
             if settled is not None and settled.next_call is not None:
                 self.bell.ring_call(settled.next_call)
             if settled is not None and settled.next_step is not None:

@@ -9,19 +9,27 @@ from scheduler.beat import SweepScheduler
 from scheduler.sweeper import Sweeper
 from tasks.ringing import Ringer
 from tasks.runtime import required_urls
+from tasks.tally_writer import TallyWriter
 from umbel.settings import load_settings
+from umbel.tallies import Tallies
 
 
 class Scheduler(SweepScheduler):
     """Beat of this deployment; hold as many as you like."""
+
+    _writer: TallyWriter | None = None
 
     def make_sweeper(self) -> Sweeper:
         """The sweeper of this process."""
         settings = load_settings()
         database_url, redis_url = required_urls(settings)
         role = f"beat-{socket.gethostname()}-{os.getpid()}"
+        database = Database(database_url, role=role[:40], pool_size=2)
+        tallies = Tallies()
+        self._writer = TallyWriter(tallies, database)
+        self._writer.start(settings.beat_seconds)
         return Sweeper(
-            database=Database(database_url, role=role[:40], pool_size=2),
+            database=database,
             locks=OwnershipLocks(
                 connect(redis_url, role="beat"),
                 prefix=settings.redis_prefix,
@@ -30,4 +38,11 @@ class Scheduler(SweepScheduler):
             bell=Ringer(self.app),
             dead_after_seconds=settings.dead_after_seconds,
             ring_after_seconds=settings.ring_after_seconds,
+            tallies=tallies,
         )
+
+    def close(self) -> None:
+        """Beat ends."""
+        super().close()
+        if self._writer is not None:
+            self._writer.finish()
