@@ -15,12 +15,14 @@ from celery import Celery, signals
 
 from models.database import Database
 from models.workers import drop_predecessors, register, remove
+from tasks.metrics_consumer import ConsumerMetrics
 from tasks.native import is_gevent
 from tasks.node_lock import NodeLock
 from tasks.persisting import persist
-from tasks.presence import Node, Presence, new_worker_id
+from tasks.presence import Node, Presence, new_worker_id, role_of
 from tasks.reconciling import Reconciler
 from tasks.runtime import Runtime, build_runtime, install_runtime, required_urls, runtime
+from tasks.tally_writer import TallyWriter
 from umbel.errors import Misconfigured, UmbelError
 from umbel.settings import Settings
 
@@ -40,11 +42,13 @@ class WorkerLifecycle:
         self._lock: NodeLock | None = None
         self._node: Node | None = None
         self._presence: Presence | None = None
+        self._writer: TallyWriter | None = None
+        self.metrics = ConsumerMetrics(settings)
 
     def start_worker(self, *, hostname: str, pool: str) -> None:
         """Before the pool starts: prove that no earlier life of this node is alive."""
         database_url, _ = required_urls(self._settings)
-        self._role, self._pool = hostname.partition("@")[0], pool
+        self._role, self._pool = role_of(hostname), pool
         self._check_patching()
         self._lock = NodeLock(hostname, database_url)
         self._node = Node(self._lock.acquire(), self._role, pool)
@@ -68,9 +72,11 @@ class WorkerLifecycle:
         """The pool runs: from now on the parent beats for its children."""
         if self._pool in PREFORK_POOLS and self._presence is not None:
             self._presence.start()
+        self.metrics.start(self._role)
 
     def start_child(self) -> None:
         """In a new pool child: a row and a runtime of its own."""
+        self.metrics.forget()
         self._start_process()
 
     def drain(self) -> None:
@@ -83,6 +89,7 @@ class WorkerLifecycle:
         if self._presence is not None:
             self._presence.stop()
         self.end_process()
+        self.metrics.finish()
         if self._lock is not None:
             self._lock.release()
         # The interpreter collects garbage several times on its way out; of a heap that is about to
@@ -96,6 +103,8 @@ class WorkerLifecycle:
         except KeyError:
             return
         remove(ending.database, ending.worker)
+        if self._writer is not None:
+            self._writer.finish()
         ending.close()
 
     def _start_process(self) -> None:
@@ -110,6 +119,8 @@ class WorkerLifecycle:
         install_runtime(made)
         self._register(made)
         Reconciler(made).start(self._settings.dead_after_seconds)
+        self._writer = TallyWriter(made.meter.tallies, made.database)
+        self._writer.start(self._settings.beat_seconds)
 
     def _register(self, made: Runtime) -> None:
         assert self._node is not None  # noqa: S101 - checked by the caller
@@ -183,6 +194,7 @@ def connect_signals(app: Celery, settings: Settings) -> WorkerLifecycle:
     )
     for signal, receiver in connections:
         signal.connect(receiver, weak=False)
+    lifecycle.metrics.listen()
     return lifecycle
 
 

@@ -21,6 +21,7 @@ from umbel.errors import UmbelError
 from umbel.tallies import COUNTED, Counted, Series, bound_text
 
 Found = TypeVar("Found")
+Labels = TypeVar("Labels", bound=tuple[str, ...])
 
 KEPT_SECONDS: Final = 2.0
 """One look serves everybody who asks within this time."""
@@ -124,8 +125,7 @@ class SystemCollector(Collector):
 
 
 def _standing(overview: Overview) -> Iterator[Metric]:
-    runs: dict[tuple[str, ...], float] = {**dict.fromkeys(_ALWAYS_RUNS, 0), **overview.runs}
-    yield _gauge(RUNS, runs)
+    yield _gauge(RUNS, dict.fromkeys(_ALWAYS_RUNS, 0) | overview.runs)
     yield _gauge(READY, {(queue,): backlog.depth for queue, backlog in overview.ready.items()})
     yield _gauge(
         READY_AGE, {(queue,): backlog.oldest_seconds for queue, backlog in overview.ready.items()}
@@ -135,7 +135,7 @@ def _standing(overview: Overview) -> Iterator[Metric]:
     yield _gauge(WORKERS, {(role,): n for role, n in workers.items()})
 
 
-def _gauge(gauge: Gauge, values: Mapping[tuple[str, ...], float]) -> Metric:
+def _gauge(gauge: Gauge, values: Mapping[Labels, float]) -> Metric:
     family = GaugeMetricFamily(gauge.name, gauge.meaning, labels=gauge.labels)
     for labels, value in sorted(values.items()):
         family.add_metric(labels, value)

@@ -118,6 +118,12 @@ def default_node_name(role: str) -> str:
     return f"{role}@{socket.gethostname()}"
 
 
+def role_of(hostname: str) -> str:
+    """What a worker does, by its node name: `control` of `control@host` and of `control-2@host`."""
+    name = hostname.partition("@")[0]
+    return name.rstrip("0123456789").rstrip("-_.") or name
+
+
 def is_alive(pid: int) -> bool:
     """Whether this process or a child of it runs under that number, and has not ended.
 

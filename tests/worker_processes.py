@@ -15,7 +15,7 @@ from tests.services import Place
 from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, TOOLS_QUEUE
 from umbel.server_processes import EndedProcess, ProcessSpec, ServerProcesses
 
-Role = Literal["step", "tool", "beat"]
+Role = Literal["step", "tool", "control", "beat"]
 Pool = Literal["gevent", "prefork", "threads"]
 
 FAST_CLOCKS: Final = {
@@ -29,7 +29,11 @@ PATIENT_CLOCKS: Final = {**FAST_CLOCKS, "UMBEL_DEAD_AFTER_SECONDS": "20"}
 """For tests that hurt nobody: however slow the machine, nobody is taken for dead."""
 READY_SECONDS: Final = 60.0
 _KEPT_LINES: Final = 400
-_QUEUES: Final = {"step": LOOP_QUEUE, "tool": f"{TOOLS_QUEUE},{CONTROL_QUEUE}"}
+_QUEUES: Final = {
+    "step": LOOP_QUEUE,
+    "tool": f"{TOOLS_QUEUE},{CONTROL_QUEUE}",
+    "control": CONTROL_QUEUE,
+}
 _READY_WORDS: Final = (" ready.", "beat: Starting")
 
 
