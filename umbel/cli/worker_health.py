@@ -1,18 +1,15 @@
 """Keeps an eye on the worker processes, so that a dead one is said and not waited for."""
 
-import re
 import threading
 from collections import deque
 from typing import Final
 
+from umbel.cli.log_lines import LogLine, parse, render
 from umbel.errors import Unavailable
 from umbel.server_processes import EndedProcess
 
 _LAST_LINES: Final = 12
 _MOST_REMARKS: Final = 5
-_TROUBLE: Final = re.compile(r"\b(ERROR|CRITICAL)\b")
-_READY: Final = re.compile(r"\b\w+@\S+ ready\.$|\bbeat: Starting\.\.\.$")
-"""What Celery says once; only at log level INFO or below."""
 
 
 class WorkerHealth:
@@ -29,13 +26,16 @@ class WorkerHealth:
 
     def take_line(self, name: str, line: str) -> None:
         """Keep a line of a process; notes readiness, and makes a line about an error a remark."""
+        parsed, shown = parse(line), render(line)
         with self._lock:
-            self._lines.setdefault(name, deque(maxlen=_LAST_LINES)).append(line)
-            if name not in self._ready and _READY.search(line):
+            self._lines.setdefault(name, deque(maxlen=_LAST_LINES)).append(shown)
+            if parsed is None:
+                return
+            if name not in self._ready and says_ready(parsed):
                 self._ready.append(name)
-            if _TROUBLE.search(line) and self._remarks_made < _MOST_REMARKS:
+            if parsed.is_trouble and self._remarks_made < _MOST_REMARKS:
                 self._remarks_made += 1
-                self._remarks.append(f"{name} worker: {line}")
+                self._remarks.append(f"{name} worker: {shown}")
 
     def note_end(self, ended: EndedProcess) -> None:
         """Remember the first process that ended without being asked to."""
@@ -66,3 +66,14 @@ class WorkerHealth:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         said = "\n".join(f"  {line}" for line in lines) or "  (nothing)"
         raise Unavailable(f"The {name} process {how}. The last it said:\n{said}")
+
+
+def says_ready(line: LogLine) -> bool:
+    """Whether a worker or beat says here that it takes work; only at level INFO or below."""
+    match line.logger:
+        case "celery.apps.worker":
+            return line.message.endswith(" ready.")
+        case "celery.beat":
+            return line.message == "beat: Starting..."
+        case _:
+            return False
