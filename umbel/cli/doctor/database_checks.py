@@ -1,6 +1,7 @@
 """PostgreSQL, where the truth is: the server, and the tables in it."""
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Connection, text
@@ -13,6 +14,7 @@ from umbel.errors import Unavailable
 from umbel.settings import Settings
 from umbel.settings_faults import without_password
 
+_SHOWN: Final = 3
 _SLOW_MS: Final = 50.0
 _NEARLY_FULL: Final = 0.9
 _CONNECTIONS_OF_A_CHILD: Final = 2
@@ -65,12 +67,17 @@ def look_at_migrations(context: Context) -> Finding:
     if result.differences:
         return problem(
             "migrations",
-            f"at {result.head}, but different: {', '.join(result.differences[:3])}",
+            f"at {result.head}, but different: {_listed(result.differences)}",
             "Undo what was changed by hand; `umbel db check` lists every difference.",
             **revisions,
             differences=list(result.differences),
         )
     return ok("migrations", f"current: {result.head}", **revisions)
+
+
+def _listed(differences: Sequence[str]) -> str:
+    more = len(differences) - _SHOWN
+    return ", ".join(differences[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _writing(facts: ServerFacts) -> list[Finding]:
