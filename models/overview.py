@@ -73,7 +73,7 @@ class Overview:
     """By queue."""
     unknown_receipts: int
     workers: dict[str, int]
-    """Living processes by role."""
+    """Living processes by the name of their worker."""
     tallies: dict[Series, float]
 
 

@@ -48,7 +48,7 @@ class WorkerLifecycle:
     def start_worker(self, *, hostname: str, pool: str) -> None:
         """Before the pool starts: prove that no earlier life of this node is alive."""
         database_url, _ = required_urls(self._settings)
-        self._role, self._pool = role_of(hostname), pool
+        self._role, self._pool = hostname.partition("@")[0], pool
         self._check_patching()
         self._lock = NodeLock(hostname, database_url)
         self._node = Node(self._lock.acquire(), self._role, pool)
@@ -72,7 +72,7 @@ class WorkerLifecycle:
         """The pool runs: from now on the parent beats for its children."""
         if self._pool in PREFORK_POOLS and self._presence is not None:
             self._presence.start()
-        self.metrics.start(self._role)
+        self.metrics.start(role_of(self._role))
 
     def start_child(self) -> None:
         """In a new pool child: a row and a runtime of its own."""

@@ -17,6 +17,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from models.overview import Overview
+from tasks.presence import role_of
 from umbel.errors import UmbelError
 from umbel.tallies import COUNTED, Counted, Series, bound_text
 
@@ -131,7 +132,9 @@ def _standing(overview: Overview) -> Iterator[Metric]:
         READY_AGE, {(queue,): backlog.oldest_seconds for queue, backlog in overview.ready.items()}
     )
     yield _gauge(UNKNOWN_RECEIPTS, {(): overview.unknown_receipts})
-    workers = {**dict.fromkeys(_ALWAYS_ROLES, 0), **overview.workers}
+    workers = dict.fromkeys(_ALWAYS_ROLES, 0)
+    for name, n in overview.workers.items():
+        workers[role_of(name)] = workers.get(role_of(name), 0) + n
     yield _gauge(WORKERS, {(role,): n for role, n in workers.items()})
 
 

@@ -118,9 +118,8 @@ def default_node_name(role: str) -> str:
     return f"{role}@{socket.gethostname()}"
 
 
-def role_of(hostname: str) -> str:
-    """What a worker does, by its node name: `control` of `control@host` and of `control-2@host`."""
-    name = hostname.partition("@")[0]
+def role_of(name: str) -> str:
+    """What a worker does, by its name: `control` for `control` and for `control-2`."""
     return name.rstrip("0123456789").rstrip("-_.") or name
 
 
