@@ -1,7 +1,7 @@
 """Starts the workers, beat and the rest, shows what they say, and ends them all.
 
 Used by `umbel run`, `umbel up` and the tests. It supervises nothing: a process that died is
-reported, and whoever started it decides.
+reported, and whoever started it decides (docs/adr/0004-own-supervisor.md).
 """
 
 import logging
@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -66,6 +66,7 @@ class _Running:
     child: "subprocess.Popen[bytes]"
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_reaped: bool = False
+    is_asked_to_end: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
     watcher: threading.Thread | None = None
 
@@ -108,7 +109,6 @@ class ServerProcesses:
         self._running: dict[str, _Running] = {}
         self._dead: list[EndedProcess] = []
         self._lock = threading.Lock()
-        self._is_stopping = False
         self._log_file = log_path.open("ab") if log_path is not None else None
 
     def __enter__(self) -> Self:
@@ -148,7 +148,6 @@ class ServerProcesses:
             running = _Running(spec, child)
             with self._lock:
                 self._running[spec.name] = running
-                self._is_stopping = False
             reader = threading.Thread(target=self._read, args=(running,), daemon=True)
             watcher = threading.Thread(target=self._watch, args=(running, reader), daemon=True)
             running.watcher = watcher
@@ -161,32 +160,41 @@ class ServerProcesses:
         with self._lock:
             return list(self._dead)
 
-    def stop(self, grace_seconds: float) -> None:
+    def stop(self, grace_seconds: float, *, names: Collection[str] | None = None) -> None:
         """End all processes, the last started first asked; none is left when this returns.
 
         SIGTERM to each leader, at most `grace_seconds` together for them to end, then SIGKILL to
         their groups. An interrupt during the wait goes straight to SIGKILL, and is raised then.
+
+        Args:
+            grace_seconds: 0 leaves no time and kills.
+            names: end only these; None: all.
         """
         try:
-            running = self._ask_all_to_end()
+            asked = self._ask_to_end(names)
             deadline = time.monotonic() + grace_seconds
-            for process in running:
+            for process in asked:
                 process.ended.wait(max(0.0, deadline - time.monotonic()))
         finally:
-            with self._lock:
-                running = list(self._running.values())
+            running = self._named(names)
             for process in running:
                 process.send(signal.SIGKILL, to_group=True)
             for process in running:
                 self._forget(process)
 
-    def _ask_all_to_end(self) -> list[_Running]:
-        with self._lock:
-            self._is_stopping = True
-            running = list(reversed(self._running.values()))
+    def _ask_to_end(self, names: Collection[str] | None) -> list[_Running]:
+        running = self._named(names)
+        for process in running:
+            process.is_asked_to_end = True
         for process in running:
             process.send(signal.SIGTERM, to_group=False)
         return running
+
+    def _named(self, names: Collection[str] | None) -> list[_Running]:
+        """The running ones among these, the last started first."""
+        with self._lock:
+            running = list(reversed(self._running.values()))
+        return [process for process in running if names is None or process.spec.name in names]
 
     def _forget(self, process: _Running) -> None:
         """Wait until a killed process is reaped and its last lines are handed on."""
@@ -225,7 +233,7 @@ class ServerProcesses:
             running.is_reaped = True
         ended = EndedProcess(running.spec.name, exit_code)
         with self._lock:
-            is_unasked = not self._is_stopping
+            is_unasked = not running.is_asked_to_end
             if is_unasked:
                 self._dead.append(ended)
                 self._running.pop(running.spec.name, None)

@@ -1,6 +1,7 @@
 """What a crash, a kill or a second starter leaves behind must not matter."""
 
 import os
+import queue
 import signal
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import redis
 
 from tests.embedded.observing import HOLD, eventually, processes_below, start_python
 from umbel.embedded import EmbeddedServers, embedded_servers
@@ -76,6 +78,44 @@ def test_committed_rows_outlive_a_kill_of_every_process(open_folder: Path) -> No
         assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
 
 
+@pytest.mark.parametrize("name", ["postgres", "valkey"])
+def test_a_killed_server_is_reported_and_comes_back_on_its_data_and_socket(
+    open_folder: Path, name: str
+) -> None:
+    with embedded_servers(open_folder / "data") as servers:
+        with connect(servers) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
+        server = next(process for process in servers.processes if process.name == name)
+        ends: queue.Queue[int] = queue.Queue()
+        killed = server.pid
+        server.watch(ends.put)
+        os.kill(killed, signal.SIGKILL)
+        assert ends.get(timeout=10) == -signal.SIGKILL
+
+        def comes_back() -> bool:
+            try:
+                server.restart()
+                server.wait()
+            except Unavailable:  # a process of the killed PostgreSQL is still about
+                return False
+            return True
+
+        assert eventually(comes_back)
+        assert server.pid != killed
+        with connect(servers) as connection:
+            assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
+        with redis.Redis.from_url(servers.redis_url) as client:
+            assert client.ping()
+    assert processes_below(open_folder) == []
+
+
+def test_a_server_that_runs_is_not_started_a_second_time(open_folder: Path) -> None:
+    with embedded_servers(open_folder / "data", database=False) as servers:
+        (valkey,) = servers.processes
+        with pytest.raises(Unavailable, match="still runs"):
+            valkey.restart()
+
+
 def test_a_pid_file_whose_number_now_belongs_to_another_program_is_ignored(
     open_folder: Path,
 ) -> None:
@@ -98,7 +138,7 @@ def test_a_pid_file_whose_number_now_belongs_to_another_program_is_ignored(
 def test_a_second_starter_on_a_used_directory_is_told_so(open_folder: Path) -> None:
     folder = open_folder / "data"
     with held_elsewhere(folder) as owner:
-        with pytest.raises(Unavailable, match="in use by another process"):
+        with pytest.raises(Unavailable, match=f"in use by process {owner.pid}"):
             embedded_servers(folder).__enter__()
         assert owner.poll() is None
         assert len(processes_below(open_folder)) > 2

@@ -212,3 +212,15 @@ def test_a_child_started_by_a_thread_outlives_that_thread_but_not_the_owner() ->
         owner.kill()
         owner.communicate(timeout=20)
         assert eventually(lambda: not child.is_running())
+
+
+def test_some_processes_are_ended_before_the_others() -> None:
+    heard = Heard()
+    with ServerProcesses(on_end=heard.end) as processes:
+        pause = "import signal; signal.pause()"
+        first, last = (processes.start(python(name, pause)) for name in ("beat", "step"))
+        processes.stop(10, names=("beat",))
+        assert not psutil.pid_exists(first)
+        assert psutil.pid_exists(last)
+        os.kill(last, signal.SIGKILL)
+        heard.wait(lambda: heard.ends == [EndedProcess("step", -signal.SIGKILL)])

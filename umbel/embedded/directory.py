@@ -31,6 +31,8 @@ _SOCKET_PATH_BYTES: Final = 107
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._/-]+")
 """Paths that need quoting neither in a URL nor in either server's configuration."""
 _LEFTOVER_SECONDS: Final = 15.0
+_OWNER_SECONDS: Final = 0.3
+"""Whoever only looks whether the lock is taken holds it for a moment."""
 _LARGE_LOG_BYTES: Final = 10_000_000
 
 
@@ -79,7 +81,8 @@ def server_directory(directory: Path | None) -> Generator[ServerDirectory]:
     """
     with ExitStack() as stack:
         path, account = _kept(directory) if directory is not None else _throw_away(stack)
-        for_owner = _lock(stack, path / OWNER_LOCK, 0.0)
+        for_owner = _lock(stack, path / OWNER_LOCK, _OWNER_SECONDS)
+        _leave_number(for_owner)
         for_servers = _lock(stack, path / SERVERS_LOCK, _LEFTOVER_SECONDS)
         _own(for_owner, account)
         _own(for_servers, account)
@@ -151,12 +154,20 @@ def _own(path: Path | int, account: Account | None) -> None:
 def _lock(stack: ExitStack, path: Path, seconds: float) -> int:
     descriptor = wait_lock(path, seconds)
     if descriptor is None:
+        number = path.read_text(encoding="ascii", errors="replace").strip()
+        who = f"process {number}" if number.isdigit() else "another process"
         raise Unavailable(
-            f"The server directory {str(path.parent)!r} is in use by another process. "
+            f"The server directory {str(path.parent)!r} is in use by {who}. "
             "Stop that one, or choose another directory."
         )
     stack.callback(os.close, descriptor)
     return descriptor
+
+
+def _leave_number(owner_lock: int) -> None:
+    """Say who holds the directory, for the refusal of the next one."""
+    os.ftruncate(owner_lock, 0)
+    os.pwrite(owner_lock, f"{os.getpid()}\n".encode(), 0)
 
 
 def _remove_when_free(path: Path) -> None:

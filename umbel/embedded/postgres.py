@@ -15,26 +15,24 @@ from umbel.child_process import Launch, signals_held, spawn, stop_child
 from umbel.embedded.directory import ServerDirectory
 from umbel.embedded.environment import server_environment
 from umbel.embedded.programs import postgres_major, postgres_programs
-from umbel.embedded.readiness import await_ready, log_end
+from umbel.embedded.readiness import log_end
+from umbel.embedded.server_process import EmbeddedServer
 from umbel.errors import Misconfigured, Unavailable
 
 _NAME: Final = "umbel"
 _SUPERUSER: Final = "postgres"
 _PORT: Final = "5432"
-_LOG: Final = "postgres.log"
 _INITDB_LOG: Final = "initdb.log"
 _INITDB_SECONDS: Final = 120.0
-_READY_SECONDS: Final = 120.0
-_STOP: Final = ((signal.SIGINT, 10.0), (signal.SIGQUIT, 8.0))
-"""Fast, then immediate shutdown: PostgreSQL ends its own children, SIGKILL would leave them."""
 
 
-class Postgres:
-    """A running server; `start` registers its end on the given stack."""
+class Postgres(EmbeddedServer):
+    """A running PostgreSQL; it ends with the stack given to `start`."""
 
-    def __init__(self, site: ServerDirectory, process: "subprocess.Popen[bytes]") -> None:
-        self._site = site
-        self._process = process
+    name = "postgres"
+    # Fast, then immediate shutdown: it ends its own children, SIGKILL would leave them.
+    end_steps = ((signal.SIGINT, 10.0), (signal.SIGQUIT, 8.0))
+    death_signal = signal.SIGINT
 
     @classmethod
     def start(cls, site: ServerDirectory, stack: ExitStack) -> "Postgres":
@@ -45,36 +43,27 @@ class Postgres:
             Unavailable: `initdb` failed, or a server that is not ours uses the data.
         """
         programs = postgres_programs(site)
-        data = site.path / "postgres"
+        data = site.path / cls.name
         if not data.exists():
             _make_cluster(site, programs, data)
         _check_version(data)
         _forget_recycled_pid(data)
-        with site.log(_LOG) as log, signals_held():
-            process = spawn(
-                Launch(
-                    argv=(str(programs / "postgres"), "-D", str(data), *_options(site)),
-                    env=server_environment(),
-                    output=log,
-                    death_signal=signal.SIGINT,
-                    account=site.account,
-                    cwd=data,
-                    kept_fds=(site.servers_lock,),
-                )
-            )
-            stack.callback(stop_child, process, _STOP)
-        return cls(site, process)
+        return cls(site, programs / "postgres", stack)
 
-    def wait(self) -> str:
-        """The SQLAlchemy URL, once the server takes connections and has role and database.
+    @property
+    def url(self) -> str:
+        """For SQLAlchemy."""
+        run = quote(str(self._site.run))
+        return f"postgresql+psycopg://{_NAME}@/{_NAME}?host={run}&port={_PORT}"
 
-        Raises:
-            Unavailable: it ended or does not answer.
-        """
-        run = self._site.run
-        log = self._site.path / _LOG
-        await_ready(self._process, lambda: _is_prepared(run), log, _READY_SECONDS)
-        return f"postgresql+psycopg://{_NAME}@/{_NAME}?host={quote(str(run))}&port={_PORT}"
+    def _arguments(self) -> list[str]:
+        return ["-D", str(self._data), *_options(self._site)]
+
+    def _is_ready(self) -> bool:
+        return _is_prepared(self._site.run)
+
+    def _make_way(self) -> None:
+        _forget_recycled_pid(self._data)
 
 
 def _make_cluster(site: ServerDirectory, programs: Path, data: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from umbel.embedded.directory import server_directory
 from umbel.embedded.postgres import Postgres
+from umbel.embedded.server_process import EmbeddedServer
 from umbel.embedded.valkey import Valkey
 
 
@@ -20,6 +21,8 @@ class EmbeddedServers:
     """For redis-py; `umbel.redis_url.broker_url` makes it a broker URL. "" if left out."""
     directory: Path
     """Data and logs."""
+    processes: tuple[EmbeddedServer, ...] = ()
+    """For whoever watches them and starts them again; they end with the block all the same."""
 
 
 def _say_nothing(_: str) -> None:
@@ -63,4 +66,5 @@ def embedded_servers(
             database_url=postgres.wait() if postgres is not None else "",
             redis_url=valkey.wait() if valkey is not None else "",
             directory=site.path,
+            processes=tuple(server for server in (postgres, valkey) if server is not None),
         )

@@ -3,30 +3,23 @@
 import os
 import signal
 import socket
-import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from umbel.child_process import Launch, signals_held, spawn, stop_child
 from umbel.embedded.directory import ServerDirectory
-from umbel.embedded.environment import server_environment
 from umbel.embedded.programs import valkey_program
-from umbel.embedded.readiness import await_ready
+from umbel.embedded.server_process import EmbeddedServer
 
 _SOCKET: Final = "valkey.sock"
-_LOG: Final = "valkey.log"
-_READY_SECONDS: Final = 120.0
-_STOP: Final = ((signal.SIGTERM, 10.0),)
 
 
-class Valkey:
-    """A running server; `start` registers its end on the given stack."""
+class Valkey(EmbeddedServer):
+    """A running Valkey; it ends with the stack given to `start`."""
 
-    def __init__(self, site: ServerDirectory, process: "subprocess.Popen[bytes]") -> None:
-        self._site = site
-        self._process = process
+    name = "valkey"
+    end_steps = ((signal.SIGTERM, 10.0),)
 
     @classmethod
     def start(cls, site: ServerDirectory, stack: ExitStack) -> "Valkey":
@@ -36,30 +29,22 @@ class Valkey:
             Misconfigured: the wheel is not installed.
         """
         program = valkey_program(site)
-        folder = site.make("valkey")
-        with site.log(_LOG) as log, signals_held():
-            process = spawn(
-                Launch(
-                    argv=(str(program), *_options(site)),
-                    env=server_environment(),
-                    output=log,
-                    account=site.account,
-                    cwd=folder,
-                    kept_fds=(site.servers_lock,),
-                )
-            )
-            stack.callback(stop_child, process, _STOP)
-        return cls(site, process)
+        site.make(cls.name)
+        return cls(site, program, stack)
 
-    def wait(self) -> str:
-        """The redis-py URL, once the server has loaded its data and answers.
+    @property
+    def url(self) -> str:
+        """For redis-py."""
+        return f"unix://{quote(str(self._site.run / _SOCKET))}"
 
-        Raises:
-            Unavailable: it ended or does not answer.
-        """
-        path = self._site.run / _SOCKET
-        await_ready(self._process, lambda: _answers(path), self._site.path / _LOG, _READY_SECONDS)
-        return f"unix://{quote(str(path))}"
+    def _arguments(self) -> list[str]:
+        return _options(self._site)
+
+    def _is_ready(self) -> bool:
+        return _answers(self._site.run / _SOCKET)
+
+    def _make_way(self) -> None:
+        """Its socket: it removes a stale one by itself, and holds no other claim."""
 
 
 def _options(site: ServerDirectory) -> list[str]:
