@@ -66,6 +66,7 @@ def celery_configuration(settings: Settings) -> dict[str, Any]:
         "worker_prefetch_multiplier": 1,
         "worker_enable_prefetch_count_reduction": False,
         "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_consumer": "tasks.drain_consumer:PromptConsumer",
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "worker_eta_task_limit": 100,
