@@ -3,14 +3,37 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from umbel.cli.worker_commands import process_specs, procfile, worker_environment
+from umbel.cli.worker_commands import (
+    process_specs,
+    procfile,
+    system_specs,
+    worker_environment,
+)
 from umbel.settings import Settings, load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_procfile_lists_what_umbel_run_starts() -> None:
-    assert (ROOT / "Procfile").read_text() == procfile()
+def test_the_procfile_lists_every_command_of_a_system() -> None:
+    text = (ROOT / "Procfile").read_text()
+    assert text == procfile()
+    names = [line.partition(":")[0] for line in text.splitlines()]
+    assert names == ["step", "tool", "control", "beat", "flower"]
+
+
+def test_a_system_has_a_control_worker_two_beats_under_names_of_their_own_and_flower() -> None:
+    settings = load_settings({"UMBEL_CONTROL_CONCURRENCY": "3"})
+    commands = {spec.name: " ".join(spec.argv) for spec in system_specs(settings, Path("/"))}
+    assert list(commands) == ["step", "tool", "control", "beat.1", "beat.2", "flower"]
+    assert "-P prefork -c 3 -Q umbel.control -n control@%h" in commands["control"]
+    assert commands["beat.1"].endswith("-n beat.1@%h")
+    assert commands["beat.2"].endswith("-n beat.2@%h")
+    assert commands["flower"].endswith("-m umbel.cli flower")
+
+
+def test_a_system_without_an_address_for_flower_starts_none() -> None:
+    specs = system_specs(load_settings({"UMBEL_FLOWER_ADDRESS": "off"}), Path("/"))
+    assert [spec.name for spec in specs] == ["step", "tool", "control", "beat.1", "beat.2"]
 
 
 def test_every_process_is_started_with_the_concurrency_of_the_settings() -> None:
@@ -57,9 +80,13 @@ def test_workers_start_in_a_private_folder_and_import_nothing_from_here(tmp_path
     assert {spec.env["TMPDIR"] for spec in specs} == {str(tmp_path)}
 
 
-def test_only_step_workers_are_given_the_key_of_the_model(tmp_path: Path) -> None:
-    specs = process_specs(load_settings({"UMBEL_API_KEY": "secret"}), tmp_path)
-    assert [spec.name for spec in specs if "secret" in spec.env.values()] == ["step"]
+def test_only_the_step_worker_is_given_the_key_of_the_model_and_only_flower_its_password(
+    tmp_path: Path,
+) -> None:
+    settings = load_settings({"UMBEL_API_KEY": "key", "UMBEL_FLOWER_AUTH": "ann:secret"})
+    specs = system_specs(settings, tmp_path)
+    assert [spec.name for spec in specs if "key" in spec.env.values()] == ["step"]
+    assert [spec.name for spec in specs if "ann:secret" in spec.env.values()] == ["flower"]
 
 
 def test_what_depends_on_the_folder_of_the_command_is_made_independent_of_it(

@@ -1,4 +1,4 @@
-"""The processes of a running system: what `umbel run` starts and what the Procfile lists."""
+"""The processes of a running system: one list for `umbel run`, `umbel up` and the Procfile."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic import SecretStr
 
-from umbel.names import LOOP_QUEUE, TOOLS_QUEUE
+from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, TOOLS_QUEUE
 from umbel.server_processes import ProcessSpec
 from umbel.setting_kinds import OFF
 from umbel.settings import Settings
@@ -16,35 +16,33 @@ from umbel.settings_sources import CONFIG_FILE, CONFIG_VARIABLE, FILE_ONLY, vari
 
 _CELERY: Final = ("-m", "celery", "-A", "umbel.server")
 _QUIET: Final = ("--without-gossip", "--without-mingle")
-_KEY: Final = "UMBEL_API_KEY"
-"""Only step workers ask models; tools run code of others."""
+_SECRETS: Final = {"UMBEL_API_KEY": "step", "UMBEL_FLOWER_AUTH": "flower"}
+"""Variables for one command alone: tools run code of others, and only step workers ask models."""
+_OF_ONE_RUN: Final = ("step", "tool", "beat")
+_OF_A_SYSTEM: Final = {
+    "step": "step",
+    "tool": "tool",
+    "control": "control",
+    "beat.1": "beat",
+    "beat.2": "beat",
+    "flower": "flower",
+}
+"""Processes and the commands they run."""
 _CAN_BE_OFF: Final = ("metrics_address", "flower_address")
 _REPLACED: Final = "OPENAI_API_KEY"
 """Given on under our own name, so that there is one way in."""
 
 
 def process_specs(settings: Settings, folder: Path) -> list[ProcessSpec]:
-    """Step worker, tool worker and beat of these settings, started in a private folder.
+    """Step worker, tool worker and beat of these settings, started in a private folder."""
+    return _specs(settings, folder, {name: name for name in _OF_ONE_RUN})
 
-    Not here: Python and Celery look for modules where they start, and that may be the workspace,
-    in which a model may write `redis.py`.
-    """
-    environment = worker_environment(settings, os.environ) | {"TMPDIR": str(folder)}
-    keyless = {name: value for name, value in environment.items() if name != _KEY}
-    commands = _commands(
-        steps=str(settings.step_concurrency),
-        tools=str(settings.tool_concurrency),
-        log_level=settings.log_level,
-    )
-    return [
-        ProcessSpec(
-            name,
-            (sys.executable, "-P", *command),
-            environment if name == "step" else keyless,
-            cwd=folder,
-        )
-        for name, command in commands.items()
-    ]
+
+def system_specs(settings: Settings, folder: Path) -> list[ProcessSpec]:
+    """Every process of a whole system: workers, two beats, and Flower unless it is off."""
+    is_off = settings.flower_address is None
+    chosen = {name: run for name, run in _OF_A_SYSTEM.items() if not (is_off and run == "flower")}
+    return _specs(settings, folder, chosen)
 
 
 def procfile() -> str:
@@ -52,6 +50,7 @@ def procfile() -> str:
     commands = _commands(
         steps="${UMBEL_STEP_CONCURRENCY:-100}",
         tools="${UMBEL_TOOL_CONCURRENCY:-8}",
+        controls="${UMBEL_CONTROL_CONCURRENCY:-2}",
         log_level="${UMBEL_LOG_LEVEL:-INFO}",
     )
     return "".join(f"{name}: python {' '.join(words)}\n" for name, words in commands.items())
@@ -73,6 +72,35 @@ def worker_environment(settings: Settings, inherited: Mapping[str, str]) -> dict
     return {**kept, **spelled, **_anchored(inherited), "PYTHONUNBUFFERED": "1"}
 
 
+def _specs(settings: Settings, folder: Path, chosen: Mapping[str, str]) -> list[ProcessSpec]:
+    """The chosen processes, each with what its command may know.
+
+    Started in `folder`: Python and Celery look for modules where they start, and where the person
+    is may be the workspace, in which a model may write `redis.py`.
+    """
+    everything = worker_environment(settings, os.environ) | {"TMPDIR": str(folder)}
+    commands = _commands(
+        steps=str(settings.step_concurrency),
+        tools=str(settings.tool_concurrency),
+        controls=str(settings.control_concurrency),
+        log_level=settings.log_level,
+    )
+    return [
+        ProcessSpec(
+            name,
+            (sys.executable, "-P", *commands[run], *_node(name, run)),
+            {key: value for key, value in everything.items() if _SECRETS.get(key, run) == run},
+            cwd=folder,
+        )
+        for name, run in chosen.items()
+    ]
+
+
+def _node(name: str, run: str) -> tuple[str, ...]:
+    """Of two beats each answers `celery inspect` under a name of its own."""
+    return ("-n", f"{name}@%h") if run == "beat" and name != run else ()
+
+
 def _anchored(inherited: Mapping[str, str]) -> dict[str, str]:
     """What depends on the folder a command is given in, made independent of it."""
     anchored: dict[str, str] = {}
@@ -86,19 +114,20 @@ def _anchored(inherited: Mapping[str, str]) -> dict[str, str]:
     return anchored
 
 
-def _commands(*, steps: str, tools: str, log_level: str) -> dict[str, Sequence[str]]:
+def _commands(*, steps: str, tools: str, controls: str, log_level: str) -> dict[str, Sequence[str]]:
     level = ("--loglevel", log_level)
+
+    def worker(name: str, pool: str, concurrency: str, queue: str) -> tuple[str, ...]:
+        pool_options = ("-P", pool, "-c", concurrency, "-Q", queue)
+        return (*_CELERY, "worker", *pool_options, "-n", f"{name}@%h", *_QUIET, *level)
+
     return {
-        "step": (
-            *(*_CELERY, "worker", "-P", "gevent", "-c", steps, "-Q", LOOP_QUEUE),
-            *("-n", "step@%h", *_QUIET, *level),
-        ),
-        "tool": (
-            *(*_CELERY, "worker", "-P", "prefork", "-c", tools, "-Q", TOOLS_QUEUE),
-            *("-n", "tool@%h", *_QUIET, *level),
-        ),
+        "step": worker("step", "gevent", steps, LOOP_QUEUE),
+        "tool": worker("tool", "prefork", tools, TOOLS_QUEUE),
+        "control": worker("control", "prefork", controls, CONTROL_QUEUE),
         # Any number of beats may run: the schedule is in PostgreSQL, so there is no pid file.
         "beat": (*_CELERY, "beat", "--pidfile=", *level),
+        "flower": ("-m", "umbel.cli", "flower"),
     }
 
 
