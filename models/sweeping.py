@@ -94,26 +94,26 @@ def free_reads(database: Database, *, dead_after_seconds: float, limit: int) -> 
 
 def settle_lost_changes(
     database: Database, *, dead_after_seconds: float, limit: int
-) -> list[tuple[CallId, Settled]]:
+) -> list[tuple[RunId, CallId, Settled]]:
     """Mark changes as unknown that nobody can finish any more."""
     [rows] = database.run(
         (hot_sweep.LOST_CHANGES, {"dead_after": dead_after_seconds, "limit": limit})
     )
-    settled: list[tuple[CallId, Settled]] = []
+    settled: list[tuple[RunId, CallId, Settled]] = []
     for row in rows:
-        call_id = CallId(row["id"])
+        run_id, call_id = RunId(row["run_id"]), CallId(row["id"])
         try:
             outcome = settle_lost_change(
                 database,
                 call_id=call_id,
-                run_id=RunId(row["run_id"]),
+                run_id=run_id,
                 attempt=row["attempt"],
                 dead_after_seconds=dead_after_seconds,
             )
         except Contended:
             continue  # one locked run must not stop the sweep for all; the next one looks again
         if outcome is not None:
-            settled.append((call_id, outcome))
+            settled.append((run_id, call_id, outcome))
     return settled
 
 

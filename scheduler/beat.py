@@ -53,7 +53,7 @@ class SweepScheduler(Scheduler):
                 self._tidied_at = time.monotonic()
                 self._sweeper.tidy()
         except UmbelError as error:
-            log.warning("sweep did not finish: %s", error)
+            log.warning("sweep not finished", extra={"cause": str(error)})
             return _AWAY_SECONDS
         except Exception:
             log.exception("sweep failed")

@@ -126,8 +126,11 @@ class Sweeper:
         unknown = settle_lost_changes(
             self.database, dead_after_seconds=self.dead_after_seconds, limit=BATCH
         )
-        for call_id, settled in unknown:
-            log.warning("outcome unknown", extra={"call_id": call_id, "status": settled.status})
+        for run_id, call_id, settled in unknown:
+            log.warning(
+                "outcome became unknown",
+                extra={"run_id": run_id, "call_id": call_id, "status": settled.status},
+            )
             self.tallies.add(UNKNOWN_OUTCOMES)
             self._count(settled.ended)
         for run_id, settled in settle_stalled_reads(self.database, limit=BATCH):

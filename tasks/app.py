@@ -7,6 +7,7 @@ from kombu import Exchange, Queue
 
 from tasks.kombu_guard import install_guard
 from tasks.lifecycle import connect_signals
+from tasks.log_setup import connect_logging
 from tasks.runtime import required_urls, runtime
 from tasks.step import run_step
 from tasks.tool_call import run_call
@@ -26,6 +27,7 @@ def make_app(settings: Settings) -> Celery:
     app = Celery("umbel", broker=broker_url(redis_url))
     app.conf.update(celery_configuration(settings))
     register_tasks(app)
+    connect_logging(settings)
     connect_signals(app, settings)
     install_guard()
     return app

@@ -27,6 +27,6 @@ def persist(write: Callable[[], Result]) -> Result:
         try:
             return write()
         except Unavailable as error:
-            log.warning("write is repeated: %s", error)
+            log.warning("write repeated", extra={"cause": str(error)})
         Event().wait(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

@@ -35,10 +35,16 @@ class Reconciler:
         """Give back what was forgotten already at the last look; how many rows."""
         forgotten = self._forgotten()
         for row in forgotten & self._seen:
-            log.error("a forgotten row is given back: %s", row)
             if isinstance(row, HeldRun):
+                log.error(
+                    "forgotten run given back", extra={"run_id": row.run_id, "step_no": row.step}
+                )
                 release_own(self._runtime.database, row.run_id, row.step, self._runtime.worker)
             else:
+                log.error(
+                    "forgotten call given back",
+                    extra={"call_id": row.call_id, "attempt": row.attempt},
+                )
                 self._give_back_call(row)
         count = len(forgotten & self._seen)
         self._seen = forgotten

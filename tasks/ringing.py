@@ -52,6 +52,6 @@ class Ringer:
             )
         except (OperationalError, RedisError, OSError) as error:
             self._rest_until = time.monotonic() + _REST_SECONDS
-            log.warning("broker did not take a message", extra={"error": type(error).__name__})
+            log.warning("message not taken by the broker", extra={"cause": type(error).__name__})
             return False
         return True

@@ -45,7 +45,7 @@ def test_a_change_past_its_deadline_becomes_unknown_though_its_worker_lives(
     change(database, "UPDATE calls SET deadline_at = now() - interval '4 seconds'")
     assert made_unknown(database, step.calls[0]) is None, "five seconds of patience"
     change(database, "UPDATE calls SET deadline_at = now() - interval '6 seconds'")
-    [(call_id, settled)] = settle_lost_changes(database, dead_after_seconds=1e6, limit=10)
+    [(_, call_id, settled)] = settle_lost_changes(database, dead_after_seconds=1e6, limit=10)
     assert (call_id, settled.status) == (step.calls[0], "paused")
 
 
