@@ -33,6 +33,7 @@ from tasks.runtime import Runtime
 from umbel.contracts import RunId
 from umbel.errors import InvariantBroken, Unavailable
 from umbel.faults import fault
+from umbel.log_context import bind
 from umbel.names import STEP, Reason, RunStatus
 
 log: Final = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
     if claim is None:
         runtime.meter.idle(STEP)
         return StepOutcome("nothing to do")
+    bind(run_id=run_id, step_no=step, fence=claim.fence)
     try:
         fault("step.claimed", run_id=run_id, step=str(step))
         with runtime.meter.step(claim.waited_seconds):
