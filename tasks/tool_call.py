@@ -28,6 +28,7 @@ from tools.result import error_text, view_of
 from umbel.contracts import CallId
 from umbel.errors import Misconfigured, Unavailable
 from umbel.faults import fault
+from umbel.log_context import bind
 from umbel.names import CALL
 
 log: Final = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     if started is None:
         runtime.meter.idle(CALL)
         return "not started: the call or its run has moved on"
+    bind(run_id=call.run_id, call_id=call_id, attempt=started.attempt)
     try:
         point = "call.intent_saved" if call.effect == "mutation" else "call.started"
         fault(point, call_id=call.call_id, run_id=call.run_id)
