@@ -203,7 +203,7 @@ def _or_exit(start: Callable[[], None]) -> None:
     try:
         start()
     except UmbelError as error:
-        log.critical("worker cannot start: %s", error)
+        log.critical("worker could not start", extra={"cause": str(error)})
         raise SystemExit(2) from error
 
 
