@@ -15,6 +15,7 @@ from celery import Celery, signals
 
 from models.database import Database
 from models.workers import drop_predecessors, register, remove
+from tasks.drain import DrainFlag
 from tasks.metrics_consumer import ConsumerMetrics
 from tasks.native import is_gevent
 from tasks.node_lock import NodeLock
@@ -37,6 +38,7 @@ class WorkerLifecycle:
     def __init__(self, app: Celery, settings: Settings) -> None:
         self._app = app
         self._settings = settings
+        self._draining = DrainFlag()  # before any fork
         self._role = "worker"
         self._pool = "prefork"
         self._lock: NodeLock | None = None
@@ -80,9 +82,8 @@ class WorkerLifecycle:
         self._start_process()
 
     def drain(self) -> None:
-        """The worker was asked to end: streams in this process hand their steps back."""
-        if self._pool not in PREFORK_POOLS:
-            runtime().draining.set()
+        """The worker was asked to end: all its processes hand their streams and reads back."""
+        self._draining.set()
 
     def end_worker(self) -> None:
         """The worker ends: say goodbye and leave no lock file."""
@@ -114,10 +115,16 @@ class WorkerLifecycle:
             )
         worker = new_worker_id()
         made = build_runtime(
-            self._settings, self._app, worker, role=self._role, is_presence_lost=self._is_lost
+            self._settings,
+            self._app,
+            worker,
+            role=self._role,
+            is_presence_lost=self._is_lost,
+            draining=self._draining,
         )
         install_runtime(made)
         self._register(made)
+        made.reads.start(self._draining)
         Reconciler(made).start(self._settings.dead_after_seconds)
         self._writer = TallyWriter(made.meter.tallies, made.database)
         self._writer.start(self._settings.beat_seconds)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Event, Lock
+from threading import Lock
 
 import redis
 from celery import Celery
@@ -19,6 +19,8 @@ from providers.contract import Endpoint, ModelProvider, StreamLimits
 from providers.profiles import DEFAULT_BASE_URL
 from providers.refusals import Refusals, RefusalStore
 from providers.wires import provider_for
+from tasks.drain import DrainFlag
+from tasks.drain_reads import ReadInterrupter
 from tasks.ringing import Ringer
 from tasks.tallying import Meter
 from tools.preflight import PreflightHook
@@ -73,8 +75,9 @@ class Runtime:
     is_presence_lost: Callable[[], bool]
     """Others may take this process's work: stop and leave."""
     hooks: tuple[PreflightHook, ...] = ()
-    draining: Event = field(default_factory=Event)
-    """Set once the process is asked to end: streams are handed back."""
+    draining: DrainFlag = field(default_factory=DrainFlag)
+    """Set once the worker is asked to end: streams and reads are handed back."""
+    reads: ReadInterrupter = field(default_factory=ReadInterrupter)
     carried: Carried = field(default_factory=Carried)
     jitter: Callable[[], float] = random.random
     meter: Meter = field(default_factory=Meter)
@@ -98,6 +101,7 @@ def build_runtime(
     *,
     role: str,
     is_presence_lost: Callable[[], bool],
+    draining: DrainFlag,
 ) -> Runtime:
     """Put a process together. Connects to nothing yet.
 
@@ -127,6 +131,7 @@ def build_runtime(
         ),
         ringer=Ringer(app),
         is_presence_lost=is_presence_lost,
+        draining=draining,
         meter=Meter(settings_of=settings.model_settings),
     )
 

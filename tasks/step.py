@@ -60,6 +60,7 @@ def run_step(runtime: Runtime, run_id: RunId, step: int) -> str:
     Safe to call any number of times, late, or on several workers at once.
     """
     if runtime.draining.is_set():
+        runtime.ringer.ring_step(run_id, step)  # this message was somebody's only one
         return "left to others: this worker is about to end"
     with runtime.carried.enter(run_id) as is_first:
         if not is_first:
@@ -106,8 +107,11 @@ def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
             return _carry(runtime, claim)
     except StreamGivenUp as given_up:
         detail = str(given_up)
-        persist(lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False))
-        return StepOutcome(f"handed back: {detail}")
+        back = persist(
+            lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False)
+        )
+        applied = Applied(next_step=claim.step) if back else Applied()
+        return StepOutcome(f"handed back: {detail}", applied)
     except BaseException as error:  # whatever it was must leave the run with somebody
         _give_back_after(runtime, claim, error)
         raise
@@ -218,12 +222,7 @@ def _commit(
     fault("decide.applying", run_id=claim.run_id, step=str(claim.step))
     match decision:
         case Answer():
-            applied = persist(lambda: commit_answer(database, claim, exchange, decision))
-            if applied is None:
-                # A correction may have come that the answer has not heard: the step ends without
-                # calls, and the next one hears it.
-                return persist(lambda: commit_dispatch(database, claim, exchange, ()))
-            return _counted(runtime, applied, "completed")
+            return _answer(runtime, claim, exchange, decision)
         case Dispatch(calls=proposed):
             calls = plan_calls(proposed, spec, runtime.hooks)
             if claim.corrections >= spec.policy.corrections and not any_can_run(calls):
@@ -252,6 +251,14 @@ def _counted(
     if applied is not None:
         runtime.meter.run_settled(status, reason)
     return applied
+
+
+def _answer(runtime: Runtime, claim: Claim, exchange: Exchange, answer: Answer) -> Applied | None:
+    """Complete the run; a correction that the answer has not heard makes it one more step."""
+    applied = persist(lambda: commit_answer(runtime.database, claim, exchange, answer))
+    if applied is None:
+        return persist(lambda: commit_dispatch(runtime.database, claim, exchange, ()))
+    return _counted(runtime, applied, "completed")
 
 
 def _told_often_enough(claim: Claim) -> str:

@@ -1,6 +1,7 @@
 """One tool call: start or intent, run, outcome and join in one commit."""
 
 import logging
+from contextlib import nullcontext
 from typing import Final
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # stubs are older
@@ -18,7 +19,9 @@ from models.calls import (
     settle,
     start_read,
 )
+from models.handing_back import hand_back_read
 from models.records import RunSpec
+from tasks.drain_reads import ReadInterrupted, ToolCode
 from tasks.persisting import persist
 from tasks.runtime import Runtime
 from tasks.tool_context import RunToolContext
@@ -40,6 +43,9 @@ def run_call(runtime: Runtime, call_id: CallId) -> str:
     Safe to call any number of times, late, or on several workers at once: a change has one intent,
     ever, and only the worker that wrote it sends the change.
     """
+    if runtime.draining.is_set():
+        runtime.ringer.ring_call(call_id)  # this message was somebody's only one
+        return "left to others: this worker is about to end"
     with runtime.carried.enter(call_id) as is_first:
         if not is_first:
             runtime.meter.idle(CALL)
@@ -71,6 +77,8 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
         fault(point, call_id=call.call_id, run_id=call.run_id)
         with runtime.meter.call(tool.name, call.waited_seconds):
             return _carry(runtime, started, spec, tool)
+    except ReadInterrupted:
+        return _hand_back(runtime, started)
     except BaseException:  # even a killed greenlet must not leave its call with a living worker
         _abandon(runtime, started)
         raise
@@ -78,11 +86,32 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
 
 def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool) -> str:
     """From the start to the recorded outcome."""
-    context = RunToolContext(runtime.database, started, spec.workspace)
-    outcome = run_tool(tool, started.args_text, context, is_process_ending=terminate_handler_fired)
+    code = ToolCode(runtime.draining)
+    context = RunToolContext(runtime.database, started, spec.workspace, code)
+    # The end of a worker cuts short what may run twice, and nothing else.
+    guard = nullcontext() if tool.effect == "mutation" else runtime.reads.reading(code)
+    with guard:
+        outcome = run_tool(
+            tool,
+            started.args_text,
+            context,
+            is_cut_short=lambda: code.is_cut or terminate_handler_fired(),
+        )
     fault("call.effect_done", call_id=started.call.call_id, run_id=started.call.run_id)
     settled = _settle(runtime, started, spec, outcome, context.resources)
     return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
+
+
+def _hand_back(runtime: Runtime, started: Started) -> str:
+    """Leave a read that was cut short to another worker, or end it where nobody would run it."""
+    if persist(lambda: hand_back_read(runtime.database, started)):
+        runtime.ringer.ring_call(started.call.call_id)
+        return "handed back: this worker is about to end"
+    cut = Errored(error_text("interrupted", "The worker ended, and the run had moved on."))
+    settled = persist(lambda: settle(runtime.database, started, cut, cut.text))
+    _count(runtime, settled, cut)
+    _ring(runtime, started.call, settled)
+    return "ended early: its run has moved on"
 
 
 def _abandon(runtime: Runtime, started: Started) -> None:

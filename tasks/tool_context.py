@@ -7,10 +7,11 @@ from typing import Final
 from models.calls import Started, extend_deadline
 from models.database import Database
 from models.evidence import ThreadEvidence
+from tasks.drain_reads import ToolCode
 from tools.resources import check_resource
 from tools.workspace import DirectoryWorkspace
 from umbel.errors import Misconfigured, Unavailable
-from umbel.tool import EvidenceReader, ToolFailed, Workspace
+from umbel.tool import EvidencePage, EvidenceReader, ToolFailed, Workspace
 
 _PROGRESS_SECONDS: Final = 1.0
 """Progress is written at most this often: tools may report it in a tight loop."""
@@ -19,10 +20,13 @@ _PROGRESS_SECONDS: Final = 1.0
 class RunToolContext:
     """Implements `umbel.tool.ToolContext` for one attempt of one call."""
 
-    def __init__(self, database: Database, started: Started, root: str | None) -> None:
+    def __init__(
+        self, database: Database, started: Started, root: str | None, code: ToolCode
+    ) -> None:
         self._database = database
         self._started = started
         self._root = root
+        self._code = code
         self._workspace: Workspace | None = None
         self._resources: list[str] = []
         self._last_progress = time.monotonic()
@@ -62,7 +66,14 @@ class RunToolContext:
     def evidence(self) -> EvidenceReader:
         """Results stored earlier in the thread."""
         call = self._started.call
-        return ThreadEvidence(self._database, call.thread_id, call.tenant)
+        return _WholeEvidence(
+            ThreadEvidence(self._database, call.thread_id, call.tenant), self._code
+        )
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the worker was asked to end."""
+        return self._code.is_ending
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -75,13 +86,28 @@ class RunToolContext:
         self._resources.append(resource_id)
 
     def progress(self, note: str = "") -> None:  # noqa: ARG002 - shown once tools have a live stream
-        """Reset the stall clock."""
+        """Reset the stall clock; a read of a worker that ends is cut short here."""
+        self._code.check()
         now = time.monotonic()
         if now - self._last_progress < min(_PROGRESS_SECONDS, self._started.call.stall_seconds / 3):
             return
         self._last_progress = now
         try:
-            extend_deadline(self._database, self._started)
+            with self._code.closed():
+                extend_deadline(self._database, self._started)
         except Unavailable:
             # The deadline may pass meanwhile; the outcome still lands, as a late receipt.
             return
+
+
+class _WholeEvidence:
+    """Stored results, read by statements that the end of the worker does not tear."""
+
+    def __init__(self, evidence: EvidenceReader, code: ToolCode) -> None:
+        self._evidence = evidence
+        self._code = code
+
+    def read(self, handle: str, offset: int, limit: int) -> EvidencePage:
+        """A page of a result."""
+        with self._code.closed():
+            return self._evidence.read(handle, offset, limit)

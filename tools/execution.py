@@ -26,7 +26,7 @@ UNREADABLE_RESULT: Final = "unreadable_result"
 
 
 def never() -> bool:
-    """The process is not about to end."""
+    """Nobody ends the tool."""
     return False
 
 
@@ -35,7 +35,7 @@ def run_tool(
     arguments_text: str,
     context: ToolContext,
     *,
-    is_process_ending: Callable[[], bool] = never,
+    is_cut_short: Callable[[], bool] = never,
 ) -> Returned | Errored | Unknown:
     """Call the tool once and say how it ended. Never raises for anything the tool does.
 
@@ -46,8 +46,8 @@ def run_tool(
         tool: what to run.
         arguments_text: the bytes that passed preflight.
         context: what the tool is given beside its arguments.
-        is_process_ending: asked when something other than an Exception comes out of the tool: true
-            if it was raised by the end of the process, and is no outcome.
+        is_cut_short: asked when something other than an Exception comes out of the tool: true if
+            it was raised to end the tool or its process, and is no outcome.
     """
     try:
         arguments = _arguments_of(tool, arguments_text)
@@ -59,8 +59,8 @@ def run_tool(
     try:
         value = tool.function(**arguments)
     except BaseException as error:
-        if not isinstance(error, Exception) and is_process_ending():
-            raise  # not the tool's doing: the process was told to end while the tool ran
+        if not isinstance(error, Exception) and is_cut_short():
+            raise  # not the tool's doing: it was told to end while it ran
         return _failed(tool, error)
     return _returned(tool, value)
 

@@ -48,6 +48,7 @@ class TrialContext:
     """What the tool said through `progress`."""
     resources: list[str] = field(default_factory=list)
     """What the tool recorded through `record_resource`."""
+    is_ending: bool = False
 
     @property
     def workspace(self) -> Workspace:

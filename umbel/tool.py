@@ -172,6 +172,15 @@ class ToolContext(Protocol):
         """Results stored earlier in the thread."""
         ...
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether this worker was asked to end: a change should stop at the next safe place.
+
+        A read need not look. What is left of it is dropped, and another worker runs it again: its
+        code is cut short by a `BaseException`, at the latest in `progress`. Let that pass.
+        """
+        ...
+
     def record_resource(self, resource_id: str) -> None:
         """Name a thing this call made or changed outside, as the outside system names it.
 
@@ -183,5 +192,8 @@ class ToolContext(Protocol):
         ...
 
     def progress(self, note: str = "") -> None:
-        """Say that the tool is alive, which resets its stall clock; cheap to call often."""
+        """Say that the tool is alive, which resets its stall clock; cheap to call often.
+
+        Does not return in a read or idempotent tool whose worker ends.
+        """
         ...

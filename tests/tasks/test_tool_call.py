@@ -9,6 +9,8 @@ from threading import Event
 import pytest
 
 from models.database import Database
+from tasks.drain import DrainFlag
+from tasks.drain_reads import ToolCode
 from tasks.tool_context import RunToolContext
 from tests.factories import RunWish, a_run, a_tool
 from tests.invariants import violations
@@ -215,7 +217,7 @@ def test_progress_in_a_tight_loop_is_written_at_most_once_a_second(database: Dat
     _, [call_id] = prepared(database, a_tool("write", effect="mutation"))
     proof = started(database, call_id)
     before = query(database, "SELECT xmin::text, deadline_at FROM calls")
-    context = RunToolContext(database, proof, None)
+    context = RunToolContext(database, proof, None, ToolCode(DrainFlag()))
     for _ in range(1_000):
         context.progress()
     assert query(database, "SELECT xmin::text, deadline_at FROM calls") == before
