@@ -1,8 +1,9 @@
 """From the record of a run to the request of its next step. Pure, so that it can be repeated.
 
 The transcript is what people wrote, then per step the reply and one result per call in the order
-the model asked. `RequestManifest` names everything a request was built from; the same manifest and
-the same record give the same bytes at any later time.
+the model asked; a correction stands between two steps, never between a call and its result.
+`RequestManifest` names everything a request was built from; the same manifest and the same record
+give the same bytes at any later time.
 """
 
 from collections.abc import Iterable
@@ -35,6 +36,8 @@ class RequestManifest(Frozen):
     tools_sha: str
     through_step: int
     """The last step whose reply and results are in the request; 0: none."""
+    steers: int = 0
+    """How many of the run's corrections are in the request."""
     form: dict[str, str | bool]
     """How the endpoint's adapter wrote it; the adapter alone reads this."""
 
@@ -57,6 +60,8 @@ class RecordedStep:
     endpoint: str | None
     reply: ModelTurn
     calls: tuple[RecordedCall, ...]
+    corrections: tuple[str, ...] = ()
+    """What people wrote between the results before it and this reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class RunRecord:
     steps: tuple[RecordedStep, ...]
     tools: tuple[OfferedTool, ...]
     max_output_tokens: int | None
+    corrections: tuple[str, ...] = ()
+    """What people wrote that no reply has heard yet."""
     cache_key: str | None = None
     """Names the conversation, for endpoints that cache by a key."""
 
@@ -81,7 +88,9 @@ def build_request(record: RunRecord) -> ModelRequest:
         messages.append(SystemMessage(record.instructions))
     messages.extend(UserMessage(text) for text in record.requests)
     for step in record.steps:
+        messages.extend(UserMessage(text) for text in step.corrections)
         messages.extend(_messages_of(step))
+    messages.extend(UserMessage(text) for text in record.corrections)
     return ModelRequest(
         model=record.model,
         messages=tuple(messages),

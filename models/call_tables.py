@@ -23,6 +23,7 @@ from umbel.names import (
     CALL_STATES,
     EFFECTS,
     PLACEMENTS,
+    VERIFICATIONS,
 )
 
 calls = Table(
@@ -102,11 +103,33 @@ receipts = Table(
     Column("is_late", Boolean, nullable=False, server_default=text("false")),
     Column("resources", JSONB, comment="ids the outside system returned"),
     Column("closed_at", Moment),
+    Column("verified", Text, comment="what the owner found out about an unknown outcome"),
+    Column("verified_by", Text),
+    Column("verified_at", Moment),
+    Column("verified_text", Text),
+    Column("late_outcome", Text, comment="what the tool reported after the owner had spoken"),
+    Column("late_body", Text),
     one_of("outcome", ("done", "not_done", "unknown")),
+    one_of("verified", VERIFICATIONS),
+    one_of("late_outcome", ("done", "not_done")),
+    CheckConstraint(
+        "(verified IS NULL) = (verified_at IS NULL)"
+        " AND (verified IS NULL) = (verified_by IS NULL)"
+        " AND (verified IS NULL) = (verified_text IS NULL)",
+        name="verified_by_somebody",
+    ),
+    CheckConstraint(
+        "verified IS NULL OR outcome IS NOT DISTINCT FROM 'unknown'", name="verified_is_unknown"
+    ),
+    CheckConstraint("late_outcome IS NULL OR verified IS NOT NULL", name="late_is_verified"),
     CheckConstraint("(outcome IS NULL) = (closed_at IS NULL)", name="closed"),
     CheckConstraint("args_sha = sha256(convert_to(args_text, 'UTF8'))", name="args_sha"),
     Index(None, "run_id"),
-    Index("receipts_unknown_ix", "tenant", postgresql_where=text("outcome = 'unknown'")),
+    Index(
+        "receipts_unknown_ix",
+        "tenant",
+        postgresql_where=text("outcome = 'unknown' AND verified IS NULL"),
+    ),
     comment="A change to the outside world: intent first, outcome when it is known.",
 )
 

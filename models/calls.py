@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
 from loop.outcome import Errored, Refused, Returned, Skipped, ToolOutcome, Unknown
-from models import hot, hot_calls, hot_settle
+from models import hot, hot_calls, hot_owner, hot_settle
 from models.database import Database, Row, Statement
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId
 from umbel.names import Effect, Reason, RunStatus
@@ -182,7 +182,11 @@ def settle(
         statement = hot_settle.SETTLE_CHANGE
     else:
         statement = hot_settle.SETTLE_READ
-    return _settle(database, (statement, parameters))
+    settled = _settle(database, (statement, parameters))
+    if settled is None and call.effect == "mutation" and not isinstance(outcome, Unknown):
+        # The owner may have said meanwhile how it ended.
+        database.run((hot.LOCK_RUN, parameters), (hot_owner.NOTE_LATE, parameters))
+    return settled
 
 
 def give_up(database: Database, call: CallRow, outcome: Errored | Refused) -> Settled | None:

@@ -140,7 +140,9 @@ PAST_DEADLINE: Final = """
 SELECT id FROM calls
 WHERE state = 'started' AND deadline_at + interval '10 seconds' < now()
 """
-UNKNOWN_OUTCOMES: Final = "SELECT call_id FROM receipts WHERE outcome = 'unknown'"
+UNKNOWN_OUTCOMES: Final = (
+    "SELECT call_id FROM receipts WHERE outcome = 'unknown' AND verified IS NULL"
+)
 PAUSED: Final = "SELECT reason, count(*) AS runs FROM runs WHERE status = 'paused' GROUP BY reason"
 _DEPTH: Final = """
 SELECT count(*) FILTER (WHERE work = 'ready') AS ready_runs,

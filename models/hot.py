@@ -25,20 +25,24 @@ WITH r AS (
   WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready' AND stop_at IS NULL
     AND (not_before IS NULL OR not_before <= now())
   RETURNING id, tenant, thread_id, owner, step, attempts, failures, corrections, calls_used, fence,
-    steer_rev, source_rev, auth_rev, next_seq - 1 AS seq),
+    steer_rev, source_rev, auth_rev, steers, next_seq - 1 AS seq),
 lost AS (
   UPDATE model_calls m SET state = 'lost', closed_at = clock_timestamp() FROM r
   WHERE m.run_id = r.id AND m.step = r.step AND m.state = 'open'),
 stored AS (
-  SELECT m.attempt, m.reply FROM model_calls m JOIN r ON m.run_id = r.id AND m.step = r.step
+  SELECT m.attempt, m.reply, m.steers
+  FROM model_calls m JOIN r ON m.run_id = r.id AND m.step = r.step
   WHERE m.state = 'closed' AND m.decision IS NULL ORDER BY m.attempt DESC LIMIT 1),
 opened AS (
-  INSERT INTO model_calls (run_id, step, attempt, tenant, fence, holder)
+  INSERT INTO model_calls (run_id, step, attempt, tenant, fence, holder, steers)
   SELECT r.id, r.step, coalesce(
       (SELECT max(m.attempt) FROM model_calls m WHERE m.run_id = r.id AND m.step = r.step), 0) + 1,
-    r.tenant, r.fence, %(worker)s
+    r.tenant, r.fence, %(worker)s, r.steers
   FROM r WHERE NOT EXISTS (SELECT 1 FROM stored)
   RETURNING attempt),
+applied AS (
+  UPDATE steers SET state = 'applied', settled_at = now() FROM r, opened
+  WHERE r.steers > 0 AND steers.run_id = r.id AND steers.state = 'accepted'),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
   SELECT r.id, r.seq, 'step.claimed', r.step::text,
@@ -46,6 +50,7 @@ e AS (
   FROM r)
 SELECT r.*, (SELECT attempt FROM opened) AS opened_attempt,
   (SELECT attempt FROM stored) AS stored_attempt, (SELECT reply FROM stored) AS stored_reply,
+  coalesce((SELECT s.steers FROM stored s), r.steers) AS steers_held,
   (SELECT extract(epoch FROM clock_timestamp() - b.at)::float8 FROM events b
     WHERE b.run_id = r.id AND b.seq = r.seq - 1
       AND b.kind NOT IN ('step.retry', 'step.handed_back')) AS waited_seconds
@@ -92,7 +97,7 @@ WITH n AS (
   FROM jsonb_to_recordset(%(calls)s::jsonb) AS x(state text)),
 r AS (
   UPDATE runs SET attempts = 0, losses = 0, failures = 0, open_calls = n.open,
-    corrections = CASE WHEN n.open = 0 THEN corrections + 1 ELSE 0 END,
+    corrections = CASE WHEN n.open > 0 THEN 0 ELSE corrections + (n.total > 0)::int END,
     calls_used = calls_used + n.total, holder = NULL,
     work = CASE WHEN n.open = 0 THEN 'ready' ELSE 'calls' END,
     step = CASE WHEN n.open = 0 THEN step + 1 ELSE step END,
@@ -130,11 +135,12 @@ e AS (
 {_PROOF}
 """  # noqa: S608 - constant text, no input
 
+# An answer that has not heard the last correction is not the answer.
 DECIDE_ANSWER: Final = f"""
 WITH r AS (
   UPDATE runs SET work = 'none', status = 'completed', holder = NULL, attempts = 0, losses = 0,
     failures = 0, answer = %(answer)s, settled_at = now(), next_seq = next_seq + 3
-  WHERE {_STILL_HELD}
+  WHERE {_STILL_HELD} AND steers = %(steers)s
   RETURNING id, tenant, thread_id, owner, work, step, fence, %(step)s::int AS decided_step,
     next_seq - 3 AS seq),
 {_DECIDED},
@@ -191,17 +197,19 @@ e AS (
 """  # noqa: S608 - constant text, no input
 
 # A reply that may not be applied is still spend. No fence: spend is a fact. A stored one that turns
-# out to be stale must not come back with the next claim.
-# Run after LOCK_RUN, for the event's number.
+# out to be stale, or is older than a correction, must not come back with the next claim.
+# Run after LOCK_RUN.
 BOOK_REPLY: Final = f"""
 WITH m AS (
-  UPDATE model_calls m SET decision = %(decision)s, {_REPLY_COLUMNS}
+  UPDATE model_calls m SET {_REPLY_COLUMNS}, decision = CASE
+    WHEN q.steer_rev <> %(steer_rev)s THEN 'discard' ELSE %(decision)s END
+  FROM runs q
   WHERE m.run_id = %(run_id)s AND m.step = %(step)s AND m.attempt = %(attempt)s
-    AND m.decision IS NULL
-  RETURNING m.run_id, m.attempt),
+    AND m.decision IS NULL AND q.id = m.run_id
+  RETURNING m.run_id, m.attempt, m.decision),
 r AS (
   UPDATE runs SET next_seq = next_seq + 1 FROM m
-  WHERE runs.id = m.run_id AND %(decision)s::text IS NOT NULL
+  WHERE runs.id = m.run_id AND m.decision IS NOT NULL
   RETURNING runs.id, runs.fence, next_seq - 1 AS seq),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
@@ -227,18 +235,24 @@ _LET_GO: Final = """
   settled_at = CASE WHEN stop_at IS NOT NULL THEN now() END
 """
 
+# Event of a stopped run that has come to its end, in whatever way.
+_CANCELLED: Final = "'run.cancelled', r.id, jsonb_build_object('reason', 'owner_stop'), r.fence"
+
 # The holder gives the run back unapplied.
 HAND_BACK: Final = f"""
 WITH r AS (
-  UPDATE runs SET {_LET_GO}, next_seq = next_seq + 1, attempts = attempts - %(uncounted)s,
+  UPDATE runs SET {_LET_GO}, attempts = attempts - %(uncounted)s,
+    next_seq = next_seq + 1 + (stop_at IS NOT NULL)::int,
     not_before = now() + make_interval(secs => %(wait_seconds)s)
   WHERE id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
-  RETURNING id, step, work, fence, next_seq - 1 AS seq),
+  RETURNING id, step, work, status, fence, next_seq - 1 - (stop_at IS NOT NULL)::int AS seq),
 {_LOST_ATTEMPT},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
   SELECT r.id, r.seq, 'step.handed_back', r.step::text,
-    jsonb_build_object('step', r.step, 'detail', %(detail)s::text), r.fence FROM r)
+    jsonb_build_object('step', r.step, 'detail', %(detail)s::text), r.fence FROM r
+  UNION ALL
+  SELECT r.id, r.seq + 1, {_CANCELLED} FROM r WHERE r.status = 'cancelled')
 SELECT work, step FROM r
 """  # noqa: S608 - constant text, no input
 
@@ -246,30 +260,16 @@ SELECT work, step FROM r
 # after LOCK_RUN: the claim itself may still wait for the lock, and commit after this has looked.
 RELEASE_OWN: Final = f"""
 WITH r AS (
-  UPDATE runs SET {_LET_GO}, fence = fence + 1, attempts = attempts - 1
+  UPDATE runs SET {_LET_GO}, fence = fence + 1, attempts = attempts - 1,
+    next_seq = next_seq + (stop_at IS NOT NULL)::int
   WHERE id = %(run_id)s AND step = %(step)s AND holder = %(worker)s AND work = 'held'
-  RETURNING id, step),
-{_LOST_ATTEMPT}
-SELECT id FROM r
-"""  # noqa: S608 - constant text, no input
-
-# Run after LOCK_THREAD. Of many racers one wins: the status itself is the compare-and-set.
-RESUME: Final = """
-WITH r AS (
-  UPDATE runs SET status = 'running', reason = NULL, detail = NULL, work = 'ready',
-    settled_at = NULL,
-    stop_at = NULL, attempts = 0, losses = 0, failures = 0, corrections = 0, fence = fence + 1,
-    not_before = NULL, ring_at = now(), next_seq = next_seq + 1
-  WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s
-    AND status IN ('paused', 'failed', 'cancelled') AND unknowns = 0 AND open_calls = 0
-    AND NOT EXISTS (SELECT 1 FROM runs a WHERE a.thread_id = runs.thread_id
-      AND a.status IN ('running', 'waiting', 'cancelling'))
-  RETURNING id, step, fence, next_seq - 1 AS seq),
+  RETURNING id, step, status, fence, next_seq - 1 AS seq),
+{_LOST_ATTEMPT},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
-  SELECT r.id, r.seq, 'run.resumed', r.id, jsonb_build_object('step', r.step), r.fence FROM r)
-SELECT step FROM r
-"""
+  SELECT r.id, r.seq, {_CANCELLED} FROM r WHERE r.status = 'cancelled')
+SELECT id FROM r
+"""  # noqa: S608 - constant text, no input
 
 FAIL_RUN: Final = f"""
 WITH r AS (

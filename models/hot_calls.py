@@ -39,7 +39,7 @@ RETURNING id
 # The intent: everything that may forbid the change stands on the two rows locked here.
 INTENT: Final = """
 WITH r AS MATERIALIZED (
-  SELECT id, tenant, fence, steer_rev, source_rev, auth_rev FROM runs
+  SELECT id, tenant, fence, steer_rev, source_rev, auth_rev, quarantine FROM runs
   WHERE id = %(run_id)s AND status = 'running' AND work = 'calls' AND stop_at IS NULL
     AND unknowns = 0
   FOR UPDATE),
@@ -51,6 +51,11 @@ c AS (
   WHERE c.id = %(call_id)s AND c.run_id = r.id AND c.state = 'ready' AND c.effect = 'mutation'
     AND c.attempt = 0 AND c.tool_version = %(tool_version)s AND c.steer_rev = r.steer_rev
     AND c.source_rev = r.source_rev AND c.auth_rev = r.auth_rev
+    AND NOT EXISTS (
+      SELECT 1
+      FROM jsonb_to_recordset(r.quarantine) AS q(tool text, args_sha text, until timestamptz)
+      WHERE q.tool = c.tool AND q.args_sha = encode(c.args_sha, 'hex')
+        AND q.until > clock_timestamp())
   RETURNING c.id, c.run_id, c.tenant, c.attempt, c.args_text, c.args_sha, c.step, c.tool),
 s AS (
   UPDATE runs SET next_seq = next_seq + 1 FROM c WHERE runs.id = c.run_id

@@ -32,7 +32,7 @@ n AS (
   FROM c),
 r AS (
   UPDATE runs SET open_calls = open_calls - n.closed, unknowns = runs.unknowns + n.unknowns,
-    next_seq = next_seq + 1 + n.skipped + j.pauses::int,
+    next_seq = next_seq + 1 + n.skipped + (j.pauses OR j.ends)::int,
     step = CASE WHEN j.joins THEN step + 1 ELSE step END,
     work = CASE WHEN NOT j.joins THEN work WHEN j.pauses OR stop_at IS NOT NULL THEN 'none'
       ELSE 'ready' END,
@@ -48,12 +48,14 @@ r AS (
   FROM n, LATERAL (
     SELECT q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed AS joins,
       q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed
-        AND q.unknowns + n.unknowns > 0 AND q.stop_at IS NULL AS pauses
+        AND q.unknowns + n.unknowns > 0 AND q.stop_at IS NULL AS pauses,
+      q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed
+        AND q.stop_at IS NOT NULL AS ends
     FROM runs q WHERE q.id = n.run_id) j
   WHERE runs.id = n.run_id
   RETURNING runs.id, runs.tenant, runs.thread_id, runs.step, runs.work, runs.status, runs.fence,
-    runs.open_calls, runs.unknowns, j.joins, j.pauses, n.skipped,
-    next_seq - 1 - n.skipped - j.pauses::int AS seq),
+    runs.open_calls, runs.unknowns, j.joins, j.pauses, j.ends, n.skipped,
+    next_seq - 1 - n.skipped - (j.pauses OR j.ends)::int AS seq),
 v AS (
   INSERT INTO evidence
     (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars, is_escaped)
@@ -76,7 +78,11 @@ e AS (
   UNION ALL
   SELECT r.id, r.seq + 1 + r.skipped, 'run.paused', r.id, jsonb_build_object(
     'reason', 'unknown_outcome', 'detail', %(unknown_detail)s::text), r.fence
-  FROM r WHERE r.pauses)
+  FROM r WHERE r.pauses
+  UNION ALL
+  SELECT r.id, r.seq + 1 + r.skipped, 'run.cancelled', r.id,
+    jsonb_build_object('reason', 'owner_stop'), r.fence
+  FROM r WHERE r.ends)
 SELECT r.work, r.status, r.step, r.open_calls, r.unknowns, r.joins,
   (SELECT id FROM next_call) AS next_call
 FROM r

@@ -23,7 +23,7 @@ WITH dead AS (
   ORDER BY r.id LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED),
 t AS (
   UPDATE runs SET fence = fence + 1, losses = losses + 1, holder = NULL, ring_at = now(),
-    next_seq = next_seq + 1 + d.gives_up::int,
+    next_seq = next_seq + 1 + (d.gives_up OR d.ends)::int,
     work = CASE WHEN d.gives_up OR d.ends THEN 'none' ELSE 'ready' END,
     status = CASE WHEN d.ends THEN 'cancelled' WHEN d.gives_up THEN 'paused' ELSE 'running' END,
     reason = CASE WHEN d.ends THEN 'owner_stop' WHEN d.gives_up THEN 'lost_worker' END,
@@ -31,7 +31,7 @@ t AS (
     settled_at = CASE WHEN d.gives_up OR d.ends THEN now() END
   FROM dead d WHERE runs.id = d.id
   RETURNING runs.id, runs.step, runs.work, runs.status, runs.fence, runs.losses,
-    d.holder AS dead_holder, d.gives_up, next_seq - 1 - d.gives_up::int AS seq),
+    d.holder AS dead_holder, d.gives_up, d.ends, next_seq - 1 - (d.gives_up OR d.ends)::int AS seq),
 m AS (
   UPDATE model_calls SET state = 'lost', closed_at = clock_timestamp() FROM t
   WHERE model_calls.run_id = t.id AND model_calls.step = t.step AND model_calls.state = 'open'),
@@ -42,7 +42,10 @@ e AS (
   UNION ALL
   SELECT t.id, t.seq + 1, 'run.paused', t.id,
     jsonb_build_object('reason', 'lost_worker', 'detail', %(detail)s::text), t.fence
-  FROM t WHERE t.gives_up)
+  FROM t WHERE t.gives_up
+  UNION ALL
+  SELECT t.id, t.seq + 1, 'run.cancelled', t.id, jsonb_build_object('reason', 'owner_stop'), t.fence
+  FROM t WHERE t.ends)
 SELECT id, step, work, status, dead_holder FROM t
 """  # noqa: S608 - constant text, no input
 

@@ -63,8 +63,10 @@ INVARIANTS: Final = (
         "a change was sent, and the record does not say what became of it",
         """
         SELECT x.call_id, x.outcome, c.state FROM receipts x JOIN calls c ON c.id = x.call_id
-        WHERE x.outcome IS NULL OR (x.outcome = 'unknown') <> (c.state = 'unknown')
-          OR (x.outcome = 'done') <> (c.state = 'returned')""",
+        WHERE x.outcome IS NULL
+          OR (x.outcome = 'unknown' AND x.verified IS NULL) <> (c.state = 'unknown')
+          OR (x.outcome = 'done' OR coalesce(x.verified IN ('happened', 'partial'), false))
+            <> (c.state = 'returned')""",
         only_at_rest=True,
     ),
     Invariant(
@@ -259,5 +261,30 @@ INVARIANTS: Final = (
         """
         SELECT id, holder FROM runs WHERE work = 'held'""",
         only_at_rest=True,
+    ),
+    Invariant(
+        "steer_not_counted",
+        "a correction is not counted in its run",
+        "a correction that was accepted may never be heard",
+        """
+        SELECT r.id, r.steers FROM runs r
+        LEFT JOIN steers s ON s.run_id = r.id
+        GROUP BY r.id HAVING count(s.id) <> r.steers OR coalesce(max(s.rev), 0) <> r.steers""",
+    ),
+    Invariant(
+        "steer_lost",
+        "a run is over, and a correction was neither heard nor returned",
+        "somebody was told that their correction counts, and it did not",
+        """
+        SELECT s.id, s.run_id FROM steers s JOIN runs r ON r.id = s.run_id
+        WHERE s.state = 'accepted' AND r.status IN ('completed', 'cancelled')""",
+    ),
+    Invariant(
+        "started_after_stop",
+        "a call started after its run was stopped",
+        "a stop was confirmed, and something was done all the same",
+        """
+        SELECT c.id, c.run_id FROM calls c JOIN runs r ON r.id = c.run_id
+        WHERE r.stop_at IS NOT NULL AND c.effect = 'mutation' AND c.started_at > r.stop_at""",
     ),
 )

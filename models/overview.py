@@ -47,7 +47,9 @@ SELECT (SELECT count(*) FROM calls WHERE state = 'ready') AS depth,
     FROM (SELECT run_id, step, ring_at, rings FROM calls WHERE state = 'ready'
       ORDER BY ring_at NULLS FIRST LIMIT {LOOKED_AT}) c) AS oldest_seconds
 """  # noqa: S608 - constant text, no input
-UNKNOWN_RECEIPTS: Final = "SELECT count(*) AS n FROM receipts WHERE outcome = 'unknown'"
+UNKNOWN_RECEIPTS: Final = (
+    "SELECT count(*) AS n FROM receipts WHERE outcome = 'unknown' AND verified IS NULL"
+)
 WORKERS: Final = """
 SELECT role, count(*) AS n FROM workers
 WHERE beat_at > now() - make_interval(secs => %(dead_after)s) GROUP BY role

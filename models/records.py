@@ -28,8 +28,12 @@ WHERE run_id = %(run_id)s AND step = %(step)s AND attempt = %(attempt)s AND mani
 _ENTRIES: Final = """
 SELECT text FROM entries WHERE run_id = %(run_id)s AND kind = 'request' ORDER BY id
 """
+_STEERS: Final = """
+SELECT rev, text FROM steers
+WHERE run_id = %(run_id)s AND rev <= %(steers)s AND state <> 'returned' ORDER BY rev
+"""
 _REPLIES: Final = """
-SELECT step, endpoint, reply FROM model_calls
+SELECT step, endpoint, reply, steers FROM model_calls
 WHERE run_id = %(run_id)s AND step < %(step)s AND decision = 'dispatch' ORDER BY step
 """
 _RESULTS: Final = """
@@ -126,16 +130,20 @@ def load_sent_request(
     return SentRequest(rows[0]["manifest"], bytes(rows[0]["request_sha"])) if rows else None
 
 
-def load_record(database: Database, spec: RunSpec, step: int) -> RunRecord:
+def load_record(database: Database, spec: RunSpec, step: int, steers: int = 0) -> RunRecord:
     """Everything the request of `step` is built from: the steps before it, all settled.
+
+    Of the corrections it holds the first `steers`, each before the first reply that heard of it.
 
     Raises:
         InvariantBroken: a call of an earlier step has no result, or a stored reply does not parse.
     """
-    parameters = {"run_id": spec.run_id, "step": step}
-    requests, replies, results = database.run(
-        (_ENTRIES, parameters), (_REPLIES, parameters), (_RESULTS, parameters)
-    )
+    parameters = {"run_id": spec.run_id, "step": step, "steers": steers}
+    statements = [(_ENTRIES, parameters), (_REPLIES, parameters), (_RESULTS, parameters)]
+    if steers:  # most runs are never corrected
+        statements.append((_STEERS, parameters))
+    requests, replies, results, *corrected = database.run(*statements)
+    corrections = [(row["rev"], row["text"]) for rows in corrected for row in rows]
     by_step: dict[int, list[RecordedCall]] = {}
     for row in results:
         by_step.setdefault(row["step"], []).append(_recorded_call(row))
@@ -143,16 +151,29 @@ def load_record(database: Database, spec: RunSpec, step: int) -> RunRecord:
         model=spec.model,
         instructions=spec.instructions,
         requests=tuple(row["text"] for row in requests),
-        steps=tuple(_recorded_step(row, by_step.get(row["step"], [])) for row in replies),
+        steps=tuple(
+            _recorded_step(row, by_step.get(row["step"], []), _heard(corrections, row["steers"]))
+            for row in replies
+        ),
+        corrections=_heard(corrections, steers),
         tools=offered_tools(spec.tools),
         max_output_tokens=spec.policy.max_output_tokens,
         cache_key=spec.thread_id,
     )
 
 
-def _recorded_step(row: Row, calls: list[RecordedCall]) -> RecordedStep:
+def _heard(corrections: list[tuple[int, str]], through: int) -> tuple[str, ...]:
+    """Take the corrections up to a revision off the list."""
+    heard = [text for rev, text in corrections if rev <= through]
+    del corrections[: len(heard)]
+    return tuple(heard)
+
+
+def _recorded_step(
+    row: Row, calls: list[RecordedCall], corrections: tuple[str, ...]
+) -> RecordedStep:
     reply = parse_stored(ModelTurn, row["reply"])
-    return RecordedStep(row["step"], row["endpoint"], reply, tuple(calls))
+    return RecordedStep(row["step"], row["endpoint"], reply, tuple(calls), corrections)
 
 
 def _recorded_call(row: Row) -> RecordedCall:

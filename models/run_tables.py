@@ -119,6 +119,16 @@ runs = Table(
     Column("auth_rev", Integer, nullable=False, server_default="0"),
     Column("stop_at", Moment),
     Column(
+        "steers",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="corrections accepted, whatever their mode",
+    ),
+    Column(
+        "quarantine", JSONB, comment="changes that may not be sent again yet: tool, hash, until"
+    ),
+    Column(
         "next_seq", Integer, nullable=False, server_default="1", comment="number of the next event"
     ),
     Column("ring_at", Moment, comment="when the step was last announced to the broker"),
@@ -218,6 +228,13 @@ model_calls = Table(
     Column("fence", BigInteger, nullable=False),
     Column("holder", Id, nullable=False),
     Column("purpose", Text, nullable=False, server_default="main"),
+    Column(
+        "steers",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="corrections its request held",
+    ),
     Column("state", Text, nullable=False, server_default="open"),
     Column("decision", Text),
     Column("endpoint", Text),

@@ -13,7 +13,7 @@ from models import hot
 from models.database import Database, Row
 from models.hot_sweep import PROMOTE
 from models.schema import parse_stored
-from umbel.contracts import CallId, Principal, RunId, ThreadId, WorkerId, new_id
+from umbel.contracts import CallId, RunId, ThreadId, WorkerId, new_id
 from umbel.errors import InvariantBroken
 from umbel.names import Reason
 
@@ -39,6 +39,8 @@ class Claim:
     steer_rev: int
     source_rev: int
     auth_rev: int
+    steers: int
+    """Corrections that the step's request holds, or held if its reply is stored."""
     stored_text: str | None
     waited_seconds: float | None = field(default=None, compare=False)
     """From ready to this claim; None: it had to wait, or nobody knows since when."""
@@ -190,20 +192,6 @@ def release_own(database: Database, run_id: RunId, step: int, worker: WorkerId) 
     return bool(rows)
 
 
-def resume_run(database: Database, run_id: RunId, principal: Principal) -> int | None:
-    """Let a settled run of its owner go on; the step that is ready now.
-
-    None when it is not theirs, not paused, failed or cancelled, has an outcome nobody knows or an
-    open call, or its thread is occupied. Of many callers at once exactly one gets the step.
-    """
-    parameters = {"run_id": run_id, "tenant": principal.tenant, "owner": principal.user}
-    try:
-        _, rows = database.run((hot.LOCK_THREAD, parameters), (hot.RESUME, parameters))
-    except UniqueViolation:
-        return None  # a run of the thread was started at this very moment
-    return int(rows[0]["step"]) if rows else None
-
-
 def fail_run(database: Database, claim: Claim, *, reason: Reason, detail: str) -> bool:
     """End the run as failed; nothing restarts it by itself."""
     [rows] = database.run((hot.FAIL_RUN, _held(claim) | {"reason": reason, "detail": detail}))
@@ -242,6 +230,7 @@ def _decision(claim: Claim, exchange: Exchange, decision: str | None) -> dict[st
         "steer_rev": claim.steer_rev,
         "source_rev": claim.source_rev,
         "auth_rev": claim.auth_rev,
+        "steers": claim.steers,
         "decision": decision,
         "endpoint": exchange.endpoint,
         "model": reply.model,
@@ -290,6 +279,7 @@ def _claim_of(row: Row, worker: WorkerId) -> Claim:
         steer_rev=row["steer_rev"],
         source_rev=row["source_rev"],
         auth_rev=row["auth_rev"],
+        steers=row["steers_held"],
         stored_text=row["stored_reply"],
         waited_seconds=row["waited_seconds"],
     )

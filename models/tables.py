@@ -3,6 +3,7 @@
 from models.call_tables import calls, deliveries, evidence, receipts
 from models.run_tables import entries, events, model_calls, run_specs, runs, threads, workers
 from models.schema import metadata
+from models.steer_tables import steers
 from models.tallies_table import tallies
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "receipts",
     "run_specs",
     "runs",
+    "steers",
     "tallies",
     "threads",
     "workers",

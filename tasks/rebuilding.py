@@ -30,7 +30,7 @@ def rebuild_request(
         raise NotFound(f"Step {step} of {run_id!r} has no recorded attempt {attempt}.")
     manifest = RequestManifest.model_validate_json(stored.manifest)
     spec = load_spec(database, run_id)
-    record = load_record(database, spec, manifest.through_step + 1)
+    record = load_record(database, spec, manifest.through_step + 1, manifest.steers)
     body = providers[spec.wire].render(build_request(record), manifest.form)
     if hashlib.sha256(body).digest() != stored.request_sha:
         raise InvariantBroken(

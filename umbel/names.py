@@ -64,6 +64,15 @@ WireName = Literal["chat", "responses"]
 DecisionKind = Literal["answer", "dispatch", "retry", "pause", "discard"]
 """What the loop decided from one model reply."""
 
+SteerMode = Literal["redirect", "append"]
+"""Whether a correction voids what has not started, or waits for the step to end."""
+
+SteerState = Literal["accepted", "applied", "deferred", "returned"]
+"""What became of a correction: every accepted one ends as one of the others."""
+
+Verification = Literal["happened", "not_happened", "partial"]
+"""What an owner found out about a change whose outcome nobody knew."""
+
 RUN_STATUSES: Final[tuple[RunStatus, ...]] = get_args(RunStatus)
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 WORKS: Final[tuple[Work, ...]] = get_args(Work)
@@ -72,5 +81,8 @@ EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
 PLACEMENTS: Final[tuple[Placement, ...]] = get_args(Placement)
 WIRES: Final[tuple[WireName, ...]] = get_args(WireName)
 DECISION_KINDS: Final[tuple[DecisionKind, ...]] = get_args(DecisionKind)
+STEER_MODES: Final[tuple[SteerMode, ...]] = get_args(SteerMode)
+STEER_STATES: Final[tuple[SteerState, ...]] = get_args(SteerState)
+VERIFICATIONS: Final[tuple[Verification, ...]] = get_args(Verification)
 SETTLED_STATUSES: Final[tuple[RunStatus, ...]] = ("paused", "completed", "failed", "cancelled")
 """Statuses that no machinery moves on by itself."""

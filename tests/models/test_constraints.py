@@ -5,8 +5,9 @@ import pytest
 
 from loop.decision import Answer
 from models.database import Database
+from models.owner import steer_run
 from models.steps import commit_answer
-from tests.factories import a_run
+from tests.factories import OWNER, a_run
 from tests.models.story import (
     CHANGE,
     READ,
@@ -27,6 +28,9 @@ CLOSED_ATTEMPT = "WHERE decision = 'answer'"
 SENT = "WHERE effect = 'mutation'"
 READY_CALL = "WHERE state = 'ready'"
 REFUSED_CALL = "WHERE state = 'refused'"
+UNKNOWN = "outcome = 'unknown', closed_at = now()"
+SAID = "verified_by = 'ann', verified_at = now(), verified_text = 'No.'"
+WORD = "verified = 'happened'"
 
 CASES = [
     ("runs_status", f"UPDATE runs SET status = 'odd', reason = 'stall', work = 'none' {READY_RUN}"),
@@ -85,6 +89,14 @@ CASES = [
     ("evidence_sha256", "UPDATE evidence SET body = '{}'"),
     ("deliveries_kind", "UPDATE deliveries SET kind = 'odd'"),
     ("deliveries_state", "UPDATE deliveries SET state = 'odd'"),
+    ("receipts_verified", f"UPDATE receipts SET {UNKNOWN}, {SAID}, verified = 'odd'"),
+    ("receipts_verified_by_somebody", f"UPDATE receipts SET {UNKNOWN}, verified = 'partial'"),
+    ("receipts_verified_is_unknown", f"UPDATE receipts SET {SAID}, verified = 'partial'"),
+    ("receipts_late_outcome", f"UPDATE receipts SET {UNKNOWN}, {SAID}, {WORD}, late_outcome = 'x'"),
+    ("receipts_late_is_verified", "UPDATE receipts SET late_outcome = 'done'"),
+    ("steers_mode", "UPDATE steers SET mode = 'odd'"),
+    ("steers_state", "UPDATE steers SET state = 'odd', settled_at = now()"),
+    ("steers_settled", "UPDATE steers SET state = 'applied'"),
     ("tallies_grows", "INSERT INTO tallies VALUES ('odd', '{}', -1)"),
 ]
 
@@ -92,7 +104,7 @@ CASES = [
 @pytest.fixture
 def rows(database: Database) -> Database:
     """One row of every kind: ready, held, with calls, completed."""
-    a_run(database)
+    steer_run(database, a_run(database).run_id, OWNER, "Use staging.", "append")
     claimed(database)
     commit_answer(database, claimed(database), an_exchange(), Answer("Hello."))
     step = dispatched(database, CHANGE, READ, REFUSED)

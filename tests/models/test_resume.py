@@ -8,7 +8,8 @@ from loop.decision import Pause
 from loop.outcome import Unknown
 from models.calls import load_call, record_intent, settle
 from models.database import Database
-from models.steps import commit_pause, resume_run
+from models.owner import resume_run
+from models.steps import commit_pause
 from tests.factories import OWNER, RunWish, a_run
 from tests.invariants import violations
 from tests.models.story import (

@@ -1,0 +1,187 @@
+"""What owners do to a run, in SQL: resume, stop, steer, verify. The rules stand in models/hot.py.
+
+Each runs after LOCK_RUN (stop and resume after LOCK_THREAD too). What has not started is settled
+in the same transaction: after it has committed, nothing that it forbids can start.
+"""
+
+from typing import Final
+
+# Of many racers one wins: the status itself is the compare-and-set.
+RESUME: Final = """
+WITH r AS (
+  UPDATE runs SET status = 'running', reason = NULL, detail = NULL, work = 'ready',
+    settled_at = NULL,
+    stop_at = NULL, attempts = 0, losses = 0, failures = 0, corrections = 0, fence = fence + 1,
+    not_before = NULL, ring_at = now(), next_seq = next_seq + 1
+  WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s
+    AND status IN ('paused', 'failed', 'cancelled') AND unknowns = 0 AND open_calls = 0
+    AND NOT EXISTS (SELECT 1 FROM runs a WHERE a.thread_id = runs.thread_id
+      AND a.status IN ('running', 'waiting', 'cancelling'))
+  RETURNING id, step, fence, next_seq - 1 AS seq),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'run.resumed', r.id, jsonb_build_object('step', r.step), r.fence FROM r)
+SELECT step FROM r
+"""
+
+# Calls of the step that can no longer start: what `t` (the run) is told when it is given up.
+_SKIPPED: Final = """
+skipped AS (
+  UPDATE calls s SET state = 'skipped', settled_at = clock_timestamp() FROM t
+  WHERE t.skips AND s.run_id = t.id AND s.step = t.step
+    AND s.state IN ('planned', 'ready', 'awaiting_approval')
+  RETURNING s.id, s.position, s.step, s.tool),
+k AS (SELECT count(*)::int AS skipped FROM skipped),
+"""
+_SKIPPED_EVIDENCE: Final = """
+v AS (
+  INSERT INTO evidence (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars)
+  SELECT s.id, r.id, r.thread_id, r.tenant, %(skipped_body)s, %(skipped_body)s,
+    sha256(convert_to(%(skipped_body)s, 'UTF8')), length(%(skipped_body)s)
+  FROM r, skipped s),
+"""
+_SKIPPED_EVENTS: Final = """
+  SELECT r.id, r.seq + row_number() OVER (ORDER BY s.position), 'call.skipped', s.id,
+    jsonb_build_object('step', s.step, 'position', s.position, 'tool', s.tool), r.fence
+  FROM r, skipped s
+"""
+
+# A run that nobody acts on any more is at its end; another one ends with its last settle, with its
+# holder's hand-back, or with the takeover of a dead holder.
+STOP: Final = f"""
+WITH t AS (
+  SELECT id, step, work, open_calls, true AS skips FROM runs
+  WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s AND stop_at IS NULL
+    AND status IN ('queued', 'running', 'waiting', 'paused')),
+{_SKIPPED}
+r AS (
+  UPDATE runs SET stop_at = now(), open_calls = runs.open_calls - k.skipped, not_before = NULL,
+    step = runs.step + (n.ends AND t.work = 'calls')::int,
+    work = CASE WHEN n.ends THEN 'none' ELSE runs.work END,
+    status = CASE WHEN n.ends THEN 'cancelled' ELSE 'cancelling' END,
+    reason = CASE WHEN n.ends THEN 'owner_stop' END,
+    detail = CASE WHEN n.ends AND runs.unknowns > 0 THEN detail END,
+    settled_at = CASE WHEN n.ends THEN now() END,
+    next_seq = next_seq + 1 + k.skipped + n.ends::int
+  FROM t, k, LATERAL (SELECT t.work <> 'held' AND t.open_calls = k.skipped AS ends) n
+  WHERE runs.id = t.id
+  RETURNING runs.id, runs.tenant, runs.thread_id, runs.fence, k.skipped, n.ends,
+    next_seq - 1 - k.skipped - n.ends::int AS seq),
+b AS (
+  UPDATE steers SET state = 'returned', settled_at = now() FROM r
+  WHERE steers.run_id = r.id AND steers.state = 'accepted'),
+{_SKIPPED_EVIDENCE}
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'run.stopping', r.id, jsonb_build_object('by', %(owner)s::text), r.fence
+  FROM r
+  UNION ALL {_SKIPPED_EVENTS}
+  UNION ALL
+  SELECT r.id, r.seq + 1 + r.skipped, 'run.cancelled', r.id,
+    jsonb_build_object('reason', 'owner_stop'), r.fence
+  FROM r WHERE r.ends)
+SELECT ends FROM r
+"""  # noqa: S608 - constant text, no input
+
+DRAINING: Final = """
+SELECT id FROM calls WHERE run_id = %(run_id)s AND state = 'started' ORDER BY step, position
+"""
+
+# `redirect` makes the step's uncommitted decision stale and its unstarted calls void; `append`
+# leaves both alone. Either way the text is in every request that is built from now on.
+STEER: Final = f"""
+WITH t AS (
+  SELECT id, step, work, open_calls, %(mode)s = 'redirect' AS skips FROM runs
+  WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s AND stop_at IS NULL
+    AND status IN ('queued', 'running', 'waiting', 'paused')),
+{_SKIPPED}
+d AS (
+  UPDATE model_calls m SET decision = 'discard' FROM t
+  WHERE t.skips AND m.run_id = t.id AND m.step = t.step AND m.state = 'closed'
+    AND m.decision IS NULL),
+r AS (
+  UPDATE runs SET steers = steers + 1, steer_rev = steer_rev + t.skips::int, corrections = 0,
+    open_calls = runs.open_calls - k.skipped, step = runs.step + n.joins::int,
+    work = CASE WHEN n.joins THEN CASE WHEN unknowns > 0 THEN 'none' ELSE 'ready' END
+      ELSE runs.work END,
+    status = CASE WHEN n.joins AND unknowns > 0 THEN 'paused' ELSE status END,
+    reason = CASE WHEN n.joins AND unknowns > 0 THEN 'unknown_outcome' ELSE reason END,
+    detail = CASE WHEN n.joins AND unknowns > 0 THEN %(unknown_detail)s ELSE detail END,
+    settled_at = CASE WHEN n.joins AND unknowns > 0 THEN now() ELSE settled_at END,
+    ring_at = CASE WHEN n.joins THEN now() ELSE ring_at END,
+    next_seq = next_seq + 1 + k.skipped + (n.joins AND unknowns > 0)::int
+  FROM t, k, LATERAL (
+    SELECT t.work = 'calls' AND k.skipped > 0 AND t.open_calls = k.skipped AS joins) n
+  WHERE runs.id = t.id
+  RETURNING runs.id, runs.tenant, runs.thread_id, runs.fence, runs.steers AS rev, runs.step,
+    runs.work, k.skipped, n.joins AND unknowns > 0 AS pauses,
+    next_seq - 1 - k.skipped - (n.joins AND unknowns > 0)::int AS seq, n.joins),
+i AS (
+  INSERT INTO steers (id, tenant, run_id, rev, author, mode, text)
+  SELECT %(steer_id)s, r.tenant, r.id, r.rev, %(owner)s, %(mode)s, %(text)s FROM r),
+{_SKIPPED_EVIDENCE}
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'run.steered', %(steer_id)s, jsonb_build_object(
+    'rev', r.rev, 'mode', %(mode)s::text, 'by', %(owner)s::text), r.fence FROM r
+  UNION ALL {_SKIPPED_EVENTS}
+  UNION ALL
+  SELECT r.id, r.seq + 1 + r.skipped, 'run.paused', r.id, jsonb_build_object(
+    'reason', 'unknown_outcome', 'detail', %(unknown_detail)s::text), r.fence
+  FROM r WHERE r.pauses)
+SELECT rev, CASE WHEN joins AND work = 'ready' THEN step END AS next_step FROM r
+"""  # noqa: S608 - constant text, no input
+
+# The owner's word about a change whose outcome nobody knew. It executes nothing. Unless it did
+# happen, the same bytes may be sent again only after the old attempt can no longer fire.
+VERIFY: Final = """
+WITH x AS (
+  UPDATE receipts SET verified = %(outcome)s, verified_by = %(owner)s, verified_text = %(text)s,
+    verified_at = now()
+  FROM runs r
+  WHERE receipts.call_id = %(call_id)s AND r.id = receipts.run_id AND r.id = %(run_id)s
+    AND r.tenant = %(tenant)s AND r.owner = %(owner)s
+    AND receipts.outcome = 'unknown' AND receipts.verified IS NULL
+  RETURNING receipts.call_id),
+c AS (
+  UPDATE calls k SET settled_at = clock_timestamp(),
+    state = CASE WHEN %(outcome)s = 'not_happened' THEN 'errored' ELSE 'returned' END
+  FROM x WHERE k.id = x.call_id AND k.state = 'unknown'
+  RETURNING k.id, k.run_id, k.step, k.position, k.tool, k.args_sha, k.deadline_at),
+r AS (
+  UPDATE runs SET unknowns = unknowns - 1, next_seq = next_seq + 1,
+    detail = CASE WHEN unknowns = 1 THEN %(known_detail)s ELSE detail END,
+    quarantine = CASE WHEN %(outcome)s = 'happened' THEN quarantine ELSE
+      coalesce(quarantine, '[]') || jsonb_build_object('tool', c.tool,
+        'args_sha', encode(c.args_sha, 'hex'),
+        'until', greatest(c.deadline_at, now()) + make_interval(secs => %(quiet_seconds)s)) END
+  FROM c WHERE runs.id = c.run_id
+  RETURNING runs.id, runs.tenant, runs.thread_id, runs.fence, unknowns, next_seq - 1 AS seq),
+v AS (
+  INSERT INTO evidence (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars)
+  SELECT c.id, r.id, r.thread_id, r.tenant, %(body)s, %(body)s,
+    sha256(convert_to(%(body)s, 'UTF8')), length(%(body)s) FROM r, c),
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'call.verified', c.id, jsonb_build_object('step', c.step,
+    'position', c.position, 'tool', c.tool, 'outcome', %(outcome)s::text, 'by', %(owner)s::text),
+    r.fence FROM r, c)
+SELECT unknowns FROM r
+"""
+
+# What a tool reports after its owner has spoken changes nothing and is not forgotten.
+NOTE_LATE: Final = """
+WITH x AS (
+  UPDATE receipts SET late_outcome = %(outcome)s, late_body = %(body)s
+  WHERE call_id = %(call_id)s AND run_id = %(run_id)s AND attempt = %(attempt)s
+    AND verified IS NOT NULL AND late_outcome IS NULL
+  RETURNING call_id, run_id, verified,
+    verified <> CASE late_outcome WHEN 'done' THEN 'happened' ELSE 'not_happened' END AS differs),
+r AS (
+  UPDATE runs SET next_seq = next_seq + 1 FROM x WHERE runs.id = x.run_id
+  RETURNING runs.id, runs.fence, next_seq - 1 AS seq)
+INSERT INTO events (run_id, seq, kind, ref, data, fence)
+SELECT r.id, r.seq, CASE WHEN x.differs THEN 'call.conflict' ELSE 'call.confirmed' END, x.call_id,
+  jsonb_build_object('outcome', %(outcome)s::text, 'verified', x.verified), r.fence
+FROM r, x RETURNING kind
+"""

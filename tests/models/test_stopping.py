@@ -1,0 +1,169 @@
+"""Stop: from its commit on nothing starts, and the run ends however its last work ends."""
+
+import pytest
+
+from loop.decision import Answer
+from loop.outcome import Errored, Returned
+from models.calls import load_call, record_intent, settle, start_read
+from models.database import Database
+from models.owner import resume_run, steer_run, stop_run
+from models.steps import claim_step, commit_answer, hand_back, release_own
+from models.sweeping import take_over_runs
+from tests.factories import OWNER, a_run
+from tests.invariants import violations
+from tests.models.story import (
+    CHANGE,
+    DEAD_AFTER,
+    ME,
+    READ,
+    a_thread,
+    an_exchange,
+    attempts,
+    beat,
+    call_states,
+    claimed,
+    dispatched,
+    event_kinds,
+    fall_silent,
+    made_unknown,
+    query,
+    run_row,
+    started,
+)
+from tests.models.two_sessions import holding, meet
+from umbel.contracts import Principal, RunId
+
+
+def ending(database: Database, run_id: RunId) -> tuple[object, ...]:
+    row = run_row(database, run_id)
+    return row["status"], row["reason"], row["work"], row["settled_at"] is not None
+
+
+CANCELLED = ("cancelled", "owner_stop", "none", True)
+
+
+def test_a_run_that_nobody_works_on_is_over_at_once(database: Database) -> None:
+    run_id = a_run(database).run_id
+    stopped = stop_run(database, run_id, OWNER)
+    assert stopped is not None
+    assert stopped.is_over
+    assert ending(database, run_id) == CANCELLED
+    assert event_kinds(database, run_id) == ["run.accepted", "run.stopping", "run.cancelled"]
+    assert claim_step(database, run_id, 1, ME) is None
+    assert violations(database) == []
+
+
+def test_a_second_stop_and_a_stop_by_somebody_else_do_nothing(database: Database) -> None:
+    run_id = a_run(database).run_id
+    assert stop_run(database, run_id, Principal(tenant=OWNER.tenant, user="else")) is None
+    assert stop_run(database, run_id, Principal(tenant="else", user=OWNER.user)) is None
+    assert run_row(database, run_id)["stop_at"] is None
+    assert stop_run(database, run_id, OWNER) is not None
+    assert stop_run(database, run_id, OWNER) is None
+    assert stop_run(database, RunId("run_missing"), OWNER) is None
+
+
+def test_what_has_not_started_is_skipped_and_what_has_is_waited_for(database: Database) -> None:
+    step = dispatched(database, READ, READ, CHANGE)
+    proof = started(database, step.calls[0])
+    stopped = stop_run(database, step.run_id, OWNER)
+    assert stopped is not None
+    assert not stopped.is_over
+    assert stopped.draining == (step.calls[0],)
+    assert call_states(database, step.run_id) == ["started", "skipped", "skipped"]
+    assert run_row(database, step.run_id)["status"] == "cancelling"
+    settle(database, proof, Returned("1"), "1")
+    assert ending(database, step.run_id) == CANCELLED
+    assert event_kinds(database, step.run_id)[-2:] == ["call.returned", "run.cancelled"]
+    assert violations(database) == []
+
+
+def test_a_step_whose_calls_were_all_skipped_is_over(database: Database) -> None:
+    step = dispatched(database, READ, CHANGE)
+    assert stop_run(database, step.run_id, OWNER) is not None
+    assert ending(database, step.run_id) == CANCELLED
+    assert run_row(database, step.run_id)["step"] == 2
+    assert resume_run(database, step.run_id, OWNER) == 2
+    assert violations(database) == []
+
+
+@pytest.mark.parametrize("way", ["hand_back", "release_own", "takeover"])
+def test_a_held_run_ends_with_its_holder(database: Database, way: str) -> None:
+    beat(database)
+    claim = claimed(database)
+    stopped = stop_run(database, claim.run_id, OWNER)
+    assert stopped is not None
+    assert not stopped.is_over
+    assert run_row(database, claim.run_id)["status"] == "cancelling"
+    if way == "hand_back":
+        hand_back(database, claim, wait_seconds=0, detail="stop", is_failure=False)
+    elif way == "release_own":
+        release_own(database, claim.run_id, 1, ME)
+    else:
+        fall_silent(database)
+        take_over_runs(database, dead_after_seconds=DEAD_AFTER, limit=10)
+    assert ending(database, claim.run_id) == CANCELLED
+    assert event_kinds(database, claim.run_id)[-1] == "run.cancelled"
+    assert attempts(database, claim.run_id) == [(1, "lost", None)]
+    assert violations(database) == []
+
+
+def test_an_answer_that_comes_after_the_stop_is_not_given(database: Database) -> None:
+    claim = claimed(database)
+    stop_run(database, claim.run_id, OWNER)
+    assert commit_answer(database, claim, an_exchange(), Answer("Hello.")) is None
+    assert run_row(database, claim.run_id)["answer"] is None
+
+
+def test_no_change_is_intended_while_a_stop_commits(database: Database, url: str) -> None:
+    step = dispatched(database, CHANGE)
+    call = load_call(database, step.calls[0])
+    assert call is not None
+    with holding(url) as first:
+        stop_run(first, step.run_id, OWNER)
+        proof = meet(first, lambda: record_intent(database, call, ME))
+    assert proof is None
+    assert ending(database, step.run_id) == CANCELLED
+
+
+def test_no_read_starts_after_a_stop(database: Database) -> None:
+    step = dispatched(database, CHANGE, READ)
+    call = load_call(database, step.calls[1])
+    assert call is not None
+    started(database, step.calls[0])
+    stop_run(database, step.run_id, OWNER)
+    assert start_read(database, call, ME) is None
+
+
+def test_a_paused_run_is_cancelled_and_its_unknown_change_stays_unknown(
+    database: Database,
+) -> None:
+    step = dispatched(database, CHANGE)
+    beat(database)
+    proof = started(database, step.calls[0])
+    fall_silent(database)
+    made_unknown(database, step.calls[0])
+    assert run_row(database, step.run_id)["status"] == "paused"
+    assert stop_run(database, step.run_id, OWNER) is not None
+    assert ending(database, step.run_id) == CANCELLED
+    assert resume_run(database, step.run_id, OWNER) is None
+    settle(database, proof, Errored("no"), "no")
+    assert ending(database, step.run_id) == CANCELLED
+    assert resume_run(database, step.run_id, OWNER) == 2
+    assert violations(database) == []
+
+
+def test_the_next_run_of_the_thread_starts_when_the_first_is_stopped(database: Database) -> None:
+    thread = a_thread(database)
+    stopped = stop_run(database, thread.first.run_id, OWNER)
+    assert stopped is not None
+    assert stopped.promoted == ((thread.queued[0].run_id, 1),)
+    assert run_row(database, thread.queued[0].run_id)["status"] == "running"
+
+
+def test_a_correction_that_no_request_has_held_is_returned_by_a_stop(database: Database) -> None:
+    claim = claimed(database)
+    assert steer_run(database, claim.run_id, OWNER, "Use staging.", "append") is not None
+    stop_run(database, claim.run_id, OWNER)
+    assert query(database, "SELECT state FROM steers") == [{"state": "returned"}]
+    assert steer_run(database, claim.run_id, OWNER, "Too late.", "redirect") is None
