@@ -44,6 +44,9 @@ class CallRow:
     state: str
     attempt: int
     stall_seconds: float
+    step: int
+    fence: int
+    """The run's, when the call was loaded; guards nothing."""
     waited_seconds: float | None = field(default=None, compare=False)
     """Since it became ready; means nothing for a call that is not ready."""
 
@@ -89,7 +92,7 @@ class Settled:
 
 _LOAD: Final = f"""
 SELECT c.id, c.run_id, r.thread_id, c.tenant, c.tool, c.tool_version, c.effect, c.state, c.attempt,
-  c.stall_seconds,
+  c.stall_seconds, c.step, r.fence,
   extract(epoch FROM clock_timestamp() - {hot_calls.READY_SINCE})::float8 AS waited_seconds
 FROM calls c JOIN runs r ON r.id = c.run_id WHERE c.id = %(call_id)s
 """  # noqa: S608 - constant text, no input
@@ -292,5 +295,7 @@ def _call_of(row: Row) -> CallRow:
         state=row["state"],
         attempt=row["attempt"],
         stall_seconds=row["stall_seconds"],
+        step=row["step"],
+        fence=row["fence"],
         waited_seconds=row["waited_seconds"],
     )

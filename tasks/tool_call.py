@@ -71,7 +71,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     if started is None:
         runtime.meter.idle(CALL)
         return "not started: the call or its run has moved on"
-    bind(run_id=call.run_id, call_id=call_id, attempt=started.attempt)
+    bind(run_id=call.run_id, step_no=call.step, fence=call.fence, attempt=started.attempt)
     try:
         point = "call.intent_saved" if call.effect == "mutation" else "call.started"
         fault(point, call_id=call.call_id, run_id=call.run_id)
