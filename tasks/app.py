@@ -8,10 +8,12 @@ from kombu import Exchange, Queue
 from tasks.kombu_guard import install_guard
 from tasks.lifecycle import connect_signals
 from tasks.log_setup import connect_logging
+from tasks.quiet_task import QuietTask
 from tasks.runtime import required_urls, runtime
 from tasks.step import run_step
 from tasks.tool_call import run_call
 from umbel.contracts import CallId, RunId
+from umbel.errors import Misconfigured
 from umbel.names import CALL, CONTROL_QUEUE, LOOP_QUEUE, STEP, TOOLS_QUEUE
 from umbel.redis_url import broker_url
 from umbel.settings import Settings
@@ -23,12 +25,26 @@ def make_app(settings: Settings) -> Celery:
     Raises:
         Misconfigured: an address is missing.
     """
-    _, redis_url = required_urls(settings)
-    app = Celery("umbel", broker=broker_url(redis_url))
-    app.conf.update(celery_configuration(settings))
+    required_urls(settings)
+    app = broker_app(settings)
     register_tasks(app)
     connect_logging(settings)
     connect_signals(app, settings)
+    return app
+
+
+def broker_app(settings: Settings) -> Celery:
+    """An application that reaches queues and workers and has no tasks: Redis is all it needs.
+
+    Raises:
+        Misconfigured: the address of Redis is missing.
+    """
+    if settings.redis_url is None:
+        raise Misconfigured(
+            "UMBEL_REDIS_URL must be set; `umbel run` and `umbel up` set it by themselves."
+        )
+    app: Celery = Celery("umbel", broker=broker_url(settings.redis_url), task_cls=QuietTask)
+    app.conf.update(celery_configuration(settings))
     install_guard()
     return app
 
