@@ -82,14 +82,13 @@ class Shared(Generic[Found]):
     def get(self) -> Found | None:
         """What was found not long ago, or is found now."""
         with self._changed:
-            if not self._is_fresh() and not self._is_looking:
+            if time.monotonic() - self._found_at <= self._kept_seconds:
+                return self._found
+            if not self._is_looking:
                 self._is_looking = True
                 threading.Thread(target=self._refresh, daemon=True).start()
-            self._changed.wait_for(lambda: not self._is_looking, self._patience_seconds)
-            return self._found if self._is_fresh() else None
-
-    def _is_fresh(self) -> bool:
-        return time.monotonic() - self._found_at <= self._kept_seconds
+            is_over = self._changed.wait_for(lambda: not self._is_looking, self._patience_seconds)
+            return self._found if is_over else None
 
     def _refresh(self) -> None:
         found = None

@@ -18,7 +18,6 @@ from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, TOOLS_QUEUE
 log: Final = logging.getLogger(__name__)
 
 CONTROL_ROLE: Final = "control"
-_RETRY_SECONDS: Final = 15.0
 _QUEUES: Final = (LOOP_QUEUE, TOOLS_QUEUE, CONTROL_QUEUE)
 
 
@@ -56,12 +55,15 @@ class MetricsServer:
     one of several control workers always serves it.
     """
 
-    def __init__(self, address: str, collector: SystemCollector) -> None:
+    def __init__(
+        self, address: str, collector: SystemCollector, *, retry_seconds: float = 15.0
+    ) -> None:
         host, _, port = address.rpartition(":")
         self._address = address
         self._host, self._port = host.strip("[]"), int(port)
         self._registry = CollectorRegistry()
         self._registry.register(collector)
+        self._retry_seconds = retry_seconds
         self._server: WSGIServer | None = None
 
     def start(self) -> None:
@@ -86,10 +88,10 @@ class MetricsServer:
                     log.warning(
                         "metrics are not served at %s: %s. It is tried again every %g s; set "
                         "UMBEL_METRICS_ADDRESS to another address, or to off.",
-                        *(self._address, error.strerror or error, _RETRY_SECONDS),
+                        *(self._address, error.strerror or error, self._retry_seconds),
                     )
                     is_told = True
-                Event().wait(_RETRY_SECONDS)
+                Event().wait(self._retry_seconds)
                 continue
             log.info("metrics are served at http://%s/metrics", self._address)
             return
