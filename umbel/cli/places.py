@@ -112,18 +112,18 @@ def required_database(settings: Settings) -> str:
     return settings.database_url
 
 
-def prepare_database(place: Place, settings: Settings) -> str:
-    """Make the tables in an embedded database, only check a given one; says which.
+def prepare_database(url: str, settings: Settings) -> str:
+    """Make the tables in an embedded database, only check the one the settings give; says which.
 
     Raises:
         Misconfigured: a given database does not have this version's tables.
         Unavailable: it does not answer.
     """
     if settings.database_url is None:
-        applied = migrate(place.database_url)
+        applied = migrate(url)
         return "tables made" if applied else "tables are up to date"
-    refuse_outdated(place.database_url)
-    return f"{without_password(place.database_url)} is up to date"
+    refuse_outdated(url)
+    return f"{without_password(url)} is up to date"
 
 
 def refuse_outdated(url: str) -> None:

@@ -101,7 +101,7 @@ class RunCommand:
             )
         )
         self.place = place
-        self._tell("database", prepare_database(place, self._settings))
+        self._tell("database", prepare_database(place.database_url, self._settings))
         settings = _settings_of_workers(self._settings, place, model)
         database = Database(place.database_url, role="cli", pool_size=2)
         stack.callback(database.close)

@@ -56,11 +56,11 @@ class Postgres(EmbeddedServer):
         run = quote(str(self._site.run))
         return f"postgresql+psycopg://{_NAME}@/{_NAME}?host={run}&port={_PORT}"
 
+    def is_ready(self) -> bool:
+        return _is_prepared(self._site.run)
+
     def _arguments(self) -> list[str]:
         return ["-D", str(self._data), *_options(self._site)]
-
-    def _is_ready(self) -> bool:
-        return _is_prepared(self._site.run)
 
     def _make_way(self) -> None:
         _forget_recycled_pid(self._data)

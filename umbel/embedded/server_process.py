@@ -49,13 +49,17 @@ class EmbeddedServer(ABC):
     def url(self) -> str:
         """Where it is reached."""
 
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether it can be used now."""
+
     def wait(self) -> str:
         """The URL, once the server can be used.
 
         Raises:
             Unavailable: it ended or does not answer; with the end of its log.
         """
-        await_ready(self._process, self._is_ready, self._log, _READY_SECONDS)
+        await_ready(self._process, self.is_ready, self._log, _READY_SECONDS)
         return self.url
 
     def watch(self, on_end: Callable[[int], None]) -> None:
@@ -93,10 +97,6 @@ class EmbeddedServer(ABC):
     @abstractmethod
     def _arguments(self) -> list[str]:
         """What follows the program on its command line."""
-
-    @abstractmethod
-    def _is_ready(self) -> bool:
-        """Whether it can be used now."""
 
     @abstractmethod
     def _make_way(self) -> None:

@@ -37,11 +37,11 @@ class Valkey(EmbeddedServer):
         """For redis-py."""
         return f"unix://{quote(str(self._site.run / _SOCKET))}"
 
+    def is_ready(self) -> bool:
+        return _answers(self._site.run / _SOCKET)
+
     def _arguments(self) -> list[str]:
         return _options(self._site)
-
-    def _is_ready(self) -> bool:
-        return _answers(self._site.run / _SOCKET)
 
     def _make_way(self) -> None:
         """Its socket: it removes a stale one by itself, and holds no other claim."""

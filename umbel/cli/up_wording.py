@@ -1,0 +1,80 @@
+"""The words for what `umbel up` tells."""
+
+import shlex
+from collections.abc import Iterator
+from typing import assert_never
+
+from umbel.cli.up_happenings import (
+    Addresses,
+    Happening,
+    ProcessEnded,
+    ProcessLine,
+    ProcessReady,
+    ProcessStarted,
+    Progress,
+    SystemFailed,
+    SystemReady,
+    SystemStopped,
+    SystemStopping,
+)
+
+
+def lines_of(happening: Happening) -> Iterator[str]:
+    """What people read about it."""
+    match happening:
+        case Addresses():
+            yield from _addresses(happening)
+        case Progress():
+            yield f"{happening.topic}: {happening.text}"
+        case ProcessLine():
+            yield happening.line
+        case ProcessStarted() | ProcessReady() | ProcessEnded():
+            yield _of_process(happening)
+        case _:
+            yield from _of_system(happening).splitlines()
+
+
+def _of_system(happening: SystemReady | SystemStopping | SystemStopped | SystemFailed) -> str:
+    match happening:
+        case SystemReady():
+            return f"ready: all {happening.processes} processes, after {happening.seconds:.1f} s"
+        case SystemStopping():
+            return f"stopping: {happening.text}"
+        case SystemStopped():
+            return f"stopped after {happening.seconds:.1f} s; nothing is left running"
+        case SystemFailed():
+            return happening.message
+        case _:
+            assert_never(happening)
+
+
+def _of_process(happening: ProcessStarted | ProcessReady | ProcessEnded) -> str:
+    match happening:
+        case ProcessStarted():
+            return f"{happening.process} starts as process {happening.pid}"
+        case ProcessReady():
+            return f"{happening.process} is ready after {happening.seconds:.1f} s"
+        case ProcessEnded():
+            again = f"it is started again in {happening.restart_in_seconds:g} s"
+            return f"{happening.process} {happening.how}; {again}"
+        case _:
+            assert_never(happening)
+
+
+def _addresses(told: Addresses) -> Iterator[str]:
+    yield f"data      {told.data}"
+    yield f"log       {told.log}"
+    if told.flower_url is None:
+        yield "Flower    off"
+    elif told.flower_password is not None:
+        password = told.flower_password.get_secret_value()
+        yield f"Flower    {told.flower_url}  user {told.flower_user}, password {password}"
+    else:
+        yield f"Flower    {told.flower_url}  user {told.flower_user}, password of your settings"
+    yield f"metrics   {told.metrics_url or 'off'}"
+    where = "" if told.is_default_data else f" --data {shlex.quote(told.data)}"
+    yield f'enqueue   umbel runs create "…"{where}'
+    yield "          or from a service, with its settings:"
+    yield f"          export UMBEL_DATABASE_URL={shlex.quote(told.database_url)}"
+    yield f"          export UMBEL_REDIS_URL={shlex.quote(told.redis_url)}"
+    yield f"          export UMBEL_MODEL={shlex.quote(told.model)}"
