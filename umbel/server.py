@@ -1,11 +1,14 @@
 """The server half for `celery -A umbel.server worker|beat|flower`."""
 
+import os
 import sys
 
 from umbel.errors import Misconfigured
+from umbel.flower_guard import refuse_open_flower
 from umbel.server_path import bind_server_packages
 
 try:
+    refuse_open_flower(sys.argv, os.environ)
     bind_server_packages()
     from tasks.app import make_app
     from umbel.settings import load_settings
