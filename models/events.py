@@ -22,8 +22,15 @@ class Event:
     at: datetime
 
 
-def read_events(connection: Connection, run_id: RunId, after: int, limit: int = 500) -> list[Event]:
-    """Events with a number above `after`, oldest first."""
+def read_events(
+    connection: Connection,
+    run_id: RunId,
+    after: int,
+    limit: int = 500,
+    *,
+    since: datetime | None = None,
+) -> list[Event]:
+    """Events with a number above `after`, and not from before `since`, oldest first."""
     query = (
         select(
             events.c.seq, events.c.kind, events.c.ref, events.c.data, events.c.fence, events.c.at
@@ -32,4 +39,6 @@ def read_events(connection: Connection, run_id: RunId, after: int, limit: int = 
         .order_by(events.c.seq)
         .limit(limit)
     )
+    if since is not None:
+        query = query.where(events.c.at >= since)
     return [Event(**row) for row in connection.execute(query).mappings()]

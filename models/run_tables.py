@@ -170,6 +170,7 @@ runs = Table(
         postgresql_where=text("status IN ('running', 'waiting', 'cancelling')"),
     ),
     Index(None, "tenant", "owner", "id"),
+    Index(None, "tenant", "accepted_at", "id"),
     comment="One request's way through the loop.",
     postgresql_with=HOT_TABLE,
 )

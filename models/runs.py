@@ -1,8 +1,7 @@
-"""Runs as people know them: accepted, listed, looked at; and the record a request is built from."""
+"""Runs as people know them: accepted, and looked at."""
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -227,37 +226,23 @@ class RunRow:
     settled_at: datetime | None
 
 
-def list_runs(
-    connection: Connection,
-    *,
-    tenant: str | None = None,
-    statuses: Sequence[RunStatus] = (),
-    limit: int = 20,
-) -> list[RunRow]:
-    """The newest runs first; of every tenant when none is named (operators only)."""
-    query = _RUN_QUERY.order_by(runs.c.id.desc()).limit(limit)
-    if tenant is not None:
-        query = query.where(runs.c.tenant == tenant)
-    if statuses:
-        query = query.where(runs.c.status.in_(statuses))
-    return [_run_of(row) for row in connection.execute(query).mappings()]
-
-
-def find_run(connection: Connection, run_id: str) -> RunRow | None:
-    """The run of an id, or of a beginning of one that fits a single run."""
+def find_run(connection: Connection, run_id: str, *, tenant: str | None = None) -> RunRow | None:
+    """The run of an id, or of a beginning of one that fits a single run; of `tenant`, if given."""
     query = (
-        _RUN_QUERY.where(or_(runs.c.id == run_id, runs.c.id.startswith(run_id, autoescape=True)))
+        RUN_QUERY.where(or_(runs.c.id == run_id, runs.c.id.startswith(run_id, autoescape=True)))
         .order_by(runs.c.id)  # the id itself comes before those that it begins
         .limit(2)
     )
+    if tenant is not None:
+        query = query.where(runs.c.tenant == tenant)
     rows = connection.execute(query).mappings().all()
     exact = [row for row in rows if row["id"] == run_id]
     if exact:
-        return _run_of(exact[0])
-    return _run_of(rows[0]) if len(rows) == 1 else None
+        return run_of(exact[0])
+    return run_of(rows[0]) if len(rows) == 1 else None
 
 
-_RUN_QUERY = (
+RUN_QUERY: Final = (
     select(
         runs,
         run_specs.c.agent,
@@ -274,7 +259,8 @@ _RUN_QUERY = (
 )
 
 
-def _run_of(row: RowMapping) -> RunRow:
+def run_of(row: RowMapping) -> RunRow:
+    """A row of RUN_QUERY."""
     holder = row["holder"]
     if row["holder_node"] is not None:
         holder = f"{row['holder_node']} pid {row['holder_pid']}"

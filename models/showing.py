@@ -1,5 +1,6 @@
 """What people are shown of a run: its model calls and its tool calls. Reads only."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,6 +24,8 @@ class ShownCall:
     placement: str
     state: CallState
     attempt: int
+    holder: str | None
+    """Id of the worker that runs it, or ran it last."""
     args_text: str | None
     """The bytes that were checked and sent; None when the model's own could not be used."""
     view: str | None
@@ -86,6 +89,14 @@ def find_call(connection: Connection, call_id: str) -> ShownCall | None:
     return None if row is None else _call_of(row)
 
 
+def calls_named(connection: Connection, call_ids: Sequence[str]) -> dict[str, ShownCall]:
+    """The tool calls of these ids, by id."""
+    if not call_ids:
+        return {}
+    rows = connection.execute(_CALLS.where(calls.c.id.in_(call_ids))).mappings()
+    return {row["id"]: _call_of(row) for row in rows}
+
+
 def attempts_of(connection: Connection, run_id: RunId) -> list[ShownAttempt]:
     """Every attempt to get a reply, oldest first."""
     query = (
@@ -93,6 +104,14 @@ def attempts_of(connection: Connection, run_id: RunId) -> list[ShownAttempt]:
         .order_by(model_calls.c.step, model_calls.c.attempt)
         .prefix_with(text("/* showing.attempts */"))
     )
+    return [ShownAttempt(**row) for row in connection.execute(query).mappings()]
+
+
+def attempts_in(connection: Connection, run_id: RunId, steps: Sequence[int]) -> list[ShownAttempt]:
+    """The attempts of these steps."""
+    if not steps:
+        return []
+    query = _ATTEMPTS.where(model_calls.c.run_id == run_id, model_calls.c.step.in_(steps))
     return [ShownAttempt(**row) for row in connection.execute(query).mappings()]
 
 
@@ -119,6 +138,7 @@ _CALLS: Select[Any] = (
         calls.c.placement,
         calls.c.state,
         calls.c.attempt,
+        calls.c.holder,
         calls.c.args_text,
         calls.c.started_at,
         calls.c.settled_at,
@@ -164,6 +184,7 @@ def _call_of(row: RowMapping) -> ShownCall:
         placement=row["placement"],
         state=row["state"],
         attempt=row["attempt"],
+        holder=row["holder"],
         args_text=row["args_text"],
         view=row["view"],
         result_chars=row["total_chars"],

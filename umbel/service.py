@@ -13,6 +13,7 @@ Settings come from `UMBEL_*` and `umbel.toml`; workers must be running for a run
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -24,9 +25,23 @@ from umbel.server_path import bind_server_packages
 from umbel.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from models.runs import RunRow
+    from models.runs import Accepted, RunRow
 
 _LOOK_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A request and how it is to be carried out; the fields are those of `Service.enqueue`."""
+
+    request: str
+    agent: str = "default"
+    model: str | None = None
+    """The model to ask, instead of the agent's."""
+    workspace: str | None = None
+    run_id: str | None = None
+    thread_id: str | None = None
+    policy: Mapping[str, object] = field(default_factory=dict)
 
 
 class Service:
@@ -72,24 +87,36 @@ class Service:
             Misconfigured: the agent does not exist, or no model is set.
             Unavailable: PostgreSQL does not answer; repeat with the same `run_id`.
         """
+        wanted = Wanted(
+            request,
+            agent=agent,
+            workspace=workspace,
+            run_id=run_id,
+            thread_id=thread_id,
+            policy=policy or {},
+        )
+        return self.accept(wanted).run_id
+
+    def accept(self, wanted: Wanted) -> "Accepted":
+        """What `enqueue` does, for callers that want to know more of what came of it."""
         from tasks.acceptance import NewRequest, accept, configured_agent
 
-        spec = configured_agent(self._settings, agent, **(policy or {}))
-        model = spec.model or self._settings.model
+        spec = configured_agent(self._settings, wanted.agent, **wanted.policy)
+        model = wanted.model or spec.model or self._settings.model
         if model is None:
-            raise Misconfigured(f"Agent {agent!r} names no model; set UMBEL_MODEL.")
+            raise Misconfigured(f"Agent {wanted.agent!r} names no model; set UMBEL_MODEL.")
         new = NewRequest(
             principal=Principal(tenant=self._settings.tenant, user=self._settings.user),
-            input=request,
+            input=wanted.request,
             model=model,
-            workspace=workspace,
-            run_id=RunId(run_id) if run_id else None,
-            thread_id=ThreadId(thread_id) if thread_id else None,
+            workspace=wanted.workspace,
+            run_id=RunId(wanted.run_id) if wanted.run_id else None,
+            thread_id=ThreadId(wanted.thread_id) if wanted.thread_id else None,
         )
-        accepted = accept(self._database, self._registry, spec, new)
+        accepted = accept(self._database, self._registry, replace(spec, model=model), new)
         if not accepted.is_queued:
             self._ringer.ring_step(accepted.run_id, 1)
-        return accepted.run_id
+        return accepted
 
     def get(self, run_id: str) -> "RunRow":
         """The run as it stands.

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from models.database import Database
-from models.runs import MAX_INPUT_CHARS, find_run, list_runs
+from models.runs import MAX_INPUT_CHARS, find_run
 from tests.factories import RunWish, a_run, a_tool
 from tests.models.story import count, event_kinds, query, run_row
 from umbel.contracts import Principal, RunId, ThreadId
@@ -109,17 +109,6 @@ def test_the_longest_allowed_text_is_kept(database: Database) -> None:
         found = find_run(connection, run_id)
     assert found is not None
     assert found.input == text
-
-
-def test_runs_are_listed_newest_first_and_by_tenant(database: Database) -> None:
-    mine = [a_run(database).run_id for _ in range(3)]
-    a_run(database, RunWish(principal=ELSEWHERE))
-    with database.begin() as connection:
-        listed = list_runs(connection, tenant="acme")
-        everything = list_runs(connection)
-        paused = list_runs(connection, statuses=["paused"])
-    assert sorted(run.run_id for run in listed) == sorted(mine)
-    assert (len(everything), paused) == (4, [])
 
 
 def test_a_run_is_found_by_a_beginning_that_fits_only_it(database: Database) -> None:

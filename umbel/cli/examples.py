@@ -5,11 +5,14 @@ A line with a lone backspace character tells the help formatter to leave the par
 
 from typing import Final
 
-from umbel.names import RUN_STATUSES
+from umbel.names import REASONS, RUN_STATUSES
 
 STATUS: Final = f"Only this status; may be repeated. One of {', '.join(RUN_STATUSES)}."
-GET_SHORT: Final = "One run: request, calls, receipts, answer."
+REASON: Final = f"Only this reason; may be repeated. One of {', '.join(REASONS)}."
+GET_SHORT: Final = "One run: facts, story, answer."
 STEPS_SHORT: Final = "Every step of a run: model attempts and calls."
+TAIL_SHORT: Final = "Follow a run, or all of them, live."
+CREATE_SHORT: Final = "Enqueue a request on the running system."
 MIGRATE_SHORT: Final = "Bring the tables to this version; safe to repeat."
 UMBEL: Final = """Durable LLM-agent runs on Celery, PostgreSQL and Redis.
 
@@ -27,7 +30,7 @@ On servers of your own:
   export UMBEL_DATABASE_URL=postgresql://user:password@host/umbel
   export UMBEL_REDIS_URL=redis://host:6379/0
   umbel db migrate
-  umbel runs list
+  umbel runs create "Say hello" --tail
 """
 EXIT_CODES: Final = """\b
 Exit codes: 0 done (for `run`: completed), 1 not completed, 2 wrong usage or
@@ -59,17 +62,32 @@ Example:
 RUNS_LIST: Final = """\b
 Examples:
   umbel runs list --status running --status waiting
+  umbel runs list --status paused --reason unknown_outcome --age 3d
+  umbel runs list --text "quarterly report" --owner ann
   umbel runs list --json | jq -r .run_id
 """
 RUNS_GET: Final = """\b
 Examples:
   umbel runs get run_01k9
+  umbel runs get run_01k9 --json | jq -r '.story[] | "\\(.at) \\(.text)"'
   umbel runs get run_01k9 --data ~/.local/state/umbel/20260101-120000
 """
 RUNS_STEPS: Final = """\b
 Examples:
   umbel runs steps run_01k9
   umbel runs steps run_01k9 --json | jq '.attempts[].input_tokens'
+"""
+RUNS_TAIL: Final = """\b
+Examples:
+  umbel runs tail run_01k9
+  umbel runs tail run_01k9 --from 17 --json
+  umbel runs tail
+"""
+CREATE: Final = """\b
+Examples:
+  umbel runs create "Compare plan-a.md with plan-b.md" --workspace /srv/plans --tail
+  git log -20 | umbel runs create - --agent writer
+  umbel runs create "Send the report" --run-id run_report-2026-03 --json
 """
 DB_MIGRATE: Final = """\b
 Example:

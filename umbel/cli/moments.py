@@ -1,16 +1,26 @@
-"""What `umbel run` tells while it works: a closed set, shown as text or as one JSON line each.
+"""What a command tells of a run: a closed set, shown as text or as one JSON line each.
 
 The field names are the documented schema of `--json` (docs/cli.md): adding a field is fine,
 renaming one is not.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar, Literal
 
 from umbel.cli.spending import Spending
 
 Topic = Literal[
-    "request", "workspace", "model", "servers", "database", "workers", "note", "stopping"
+    "request",
+    "workspace",
+    "model",
+    "servers",
+    "database",
+    "workers",
+    "note",
+    "stopping",
+    "look",
 ]
 
 
@@ -34,6 +44,10 @@ class RunAccepted:
     model: str
     input: str
     workspace: str | None
+    is_new: bool = True
+    """False: the id was accepted before; it is the same run."""
+    is_queued: bool = False
+    """It waits for its turn in the thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +140,25 @@ class RunNoted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """One durable event of a run's record, exactly one line: who keeps `seq` can go on after it."""
+
+    type: ClassVar[str] = "event"
+    run_id: str
+    seq: int
+    kind: str
+    ref: str | None
+    """The call, step or delivery it is about."""
+    at: datetime
+    seconds: float
+    """Since the run was accepted."""
+    text: str
+    """In words, on one line."""
+    facts: Mapping[str, object]
+    """What the event holds, and of the model call or the tool call it is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettled:
     """The run stands still: the last line of a run that was carried to its end."""
 
@@ -165,6 +198,7 @@ Moment = (
     | CallSettled
     | StepRetried
     | RunNoted
+    | Happened
     | RunSettled
     | Stopped
 )

@@ -9,7 +9,9 @@ Json = Annotated[bool, typer.Option("--json", help="JSON, one object a line, and
 Data = Annotated[
     Path | None,
     typer.Option(
-        "--data", metavar="DIR", help="Read data that `umbel run --keep` left, not the database."
+        "--data",
+        metavar="DIR",
+        help="The data of `umbel up --data DIR` or `umbel run --keep`, not the settings' database.",
     ),
 ]
 RunArgument = Annotated[

@@ -5,6 +5,7 @@ from typing import Final
 from umbel.cli.moments import (
     CallAsked,
     CallSettled,
+    Happened,
     ModelText,
     Moment,
     Progress,
@@ -22,6 +23,7 @@ _WRITING: Final = {
     "call": "the model is asking for tools",
 }
 
+_CALL_GOES_ON: Final = ("call.ready", "call.intent")
 _WAITING: Final = {
     "request": "loading",
     "servers": "waiting for the servers",
@@ -53,11 +55,32 @@ class Present:
             case ModelText(kind=kind, text=text):
                 self._doing = _WRITING[kind]
                 self._text += text if kind == "text" else ""
-            case CallAsked(call_id=call_id, tool=tool):
-                self._calls[call_id] = tool
-            case CallSettled(call_id=call_id):
-                self._calls.pop(call_id, None)
+            case CallAsked() | CallSettled():
+                self._take_call(moment)
+            case Happened():
+                self._take_event(moment)
             case StepDecided() | StepRetried() | RunSettled():
+                self._begin("")
+            case _:
+                return
+
+    def _take_call(self, moment: CallAsked | CallSettled) -> None:
+        if isinstance(moment, CallAsked):
+            self._calls[moment.call_id] = moment.tool
+        else:
+            self._calls.pop(moment.call_id, None)
+
+    def _take_event(self, event: Happened) -> None:
+        call_id = event.ref or ""
+        match event.kind:
+            case "step.claimed":
+                self._begin("waiting for the model")
+            case "call.ready":
+                self._calls[call_id] = str(event.facts.get("tool"))
+            case kind if kind.startswith("call."):
+                if kind not in _CALL_GOES_ON:
+                    self._calls.pop(call_id, None)
+            case kind if kind.startswith(("step.", "run.")):
                 self._begin("")
             case _:
                 return

@@ -1,103 +1,96 @@
-"""How runs read: a table of many, a page of one. Plain text in a pipe."""
+"""How one run reads: its facts, its story, its answer; or step by step."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from models.runs import RunRow
 from models.showing import ShownAttempt, ShownCall
 from umbel.agent_settings import ModelSettings
+from umbel.cli.moments import Happened, Moment
 from umbel.cli.plain_output import PlainConsole
+from umbel.cli.runs_table import WAITING, status_in_words, waits_for_worker
 from umbel.cli.safe_text import one_line, safe
 from umbel.cli.spending import cost_in_words, spending_of, tokens_in_words
-from umbel.cli.wording import span, what_to_do
-
-_COLUMNS: Final = ("run", "status", "agent", "step", "held by", "age", "request")
-_PIPE_REQUEST_CHARS: Final = 60
-_WAITING: Final = "waiting for a worker"
-_STATUS_STYLES: Final = {"completed": "green", "paused": "yellow", "failed": "red"}
-
-
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    """A run of the list, with what does not stand in its row."""
-
-    row: RunRow
-    age: float
-    """Seconds since it was accepted."""
-    lock: str | None
-    """Token of the lock in Redis; None: not locked, or Redis was not asked."""
-
-
-def print_list(runs: Sequence[ListedRun]) -> None:
-    """The table of runs."""
-    console = _console()
-    if not runs:
-        console.print("no runs")
-        return
-    rows = [_cells(run) for run in runs]
-    if not console.is_terminal:
-        _print_columns(console, [_COLUMNS, *rows])
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in _COLUMNS:
-        table.add_column(
-            name, no_wrap=True, overflow="ellipsis", ratio=1 if name == "request" else None
-        )
-    for run, cells in zip(runs, rows, strict=True):
-        style = _STATUS_STYLES.get(run.row.status, "")
-        table.add_row(*(Text(c, style=style if i == 1 else "") for i, c in enumerate(cells)))
-    console.print(table)
+from umbel.cli.wording import EVENT_TIME_WIDTH, Line, line_of, lines_of, span, what_to_do
 
 
 def print_run(
-    row: RunRow, calls: Sequence[ShownCall], attempts: Sequence[ShownAttempt], prices: ModelSettings
+    row: RunRow, story: Sequence[Happened], attempts: Sequence[ShownAttempt], prices: ModelSettings
 ) -> None:
     """Everything about one run that a person asks first."""
-    console = _console()
-    spending = spending_of(attempts, prices)
-    facts = [
-        ("run", row.run_id),
-        ("thread", row.thread_id),
-        ("status", _status(row)),
-        ("detail", row.detail or ""),
-        ("to do", what_to_do(row.reason, row.detail, _address(attempts)) or ""),
-        ("owner", f"{row.owner} of tenant {row.tenant}"),
-        ("agent", f"{row.agent}, model {row.model}"),
-        ("workspace", row.workspace or "none"),
-        ("held by", row.holder or (_WAITING if _waits(row) else "nobody")),
-        ("accepted", f"{row.accepted_at:%Y-%m-%d %H:%M:%S %Z}"),
-        ("settled", f"{row.settled_at:%Y-%m-%d %H:%M:%S %Z}" if row.settled_at else "not yet"),
-        ("used", f"{row.step} steps, {row.calls_used} tool calls, {len(attempts)} model calls"),
-        ("tokens", tokens_in_words(spending)),
-        ("cost", cost_in_words(spending, row.model)),
-        ("request", row.input),
-    ]
-    for label, value in facts:
+    console = PlainConsole(sys.stdout)
+    for label, value in _facts(row, attempts, prices):
         if value:
             _print_fact(console, label, value)
-    for call in calls:
-        _print_call(console, call)
+    console.print()
+    _print_fact(console, "story", "what happened, in UTC and since the run was accepted")
+    for happened in story:
+        _print_line(console, line_of(happened))
     if row.answer is not None:
         console.print()
         console.print(Text(safe(row.answer)), soft_wrap=True)
 
 
-def print_steps(row: RunRow, attempts: Sequence[ShownAttempt], calls: Sequence[ShownCall]) -> None:
-    """Per step: every model call, then every tool call."""
-    console = _console()
-    _print_fact(console, "run", f"{row.run_id}  {_status(row)}")
+def line_printer() -> Callable[[Moment], None]:
+    """Prints the events of many runs, and remarks between them, one line each."""
+    console = PlainConsole(sys.stdout)
+
+    def show(moment: Moment) -> None:
+        for line in lines_of(moment):
+            run_id = f"{moment.run_id}  " if isinstance(moment, Happened) else ""
+            _print_line(console, replace(line, text=run_id + line.text))
+
+    return show
+
+
+def print_steps(
+    row: RunRow,
+    attempts: Sequence[ShownAttempt],
+    calls: Sequence[ShownCall],
+    prices: ModelSettings,
+) -> None:
+    """Per step: what it cost, every model call, then every tool call."""
+    console = PlainConsole(sys.stdout)
+    _print_fact(console, "run", f"{row.run_id}  {status_in_words(row)}")
     for step in sorted({attempt.step for attempt in attempts}):
-        for attempt in (a for a in attempts if a.step == step):
+        of_step = [attempt for attempt in attempts if attempt.step == step]
+        spending = spending_of(of_step, prices)
+        cost = cost_in_words(spending, row.model)
+        _print_fact(console, f"step {step}", f"tokens {tokens_in_words(spending)}; cost {cost}")
+        for attempt in of_step:
             words = ", ".join(_attempt_words(attempt))
-            _print_fact(console, f"step {step}", f"model call {attempt.attempt}: {words}")
+            _print_fact(console, "", f"model call {attempt.attempt}: {words}")
         for call in (c for c in calls if c.step == step):
             _print_call(console, call)
+    if attempts:
+        spending = spending_of(attempts, prices)
+        cost = cost_in_words(spending, row.model)
+        _print_fact(console, "in all", f"tokens {tokens_in_words(spending)}; cost {cost}")
+
+
+def _facts(
+    row: RunRow, attempts: Sequence[ShownAttempt], prices: ModelSettings
+) -> Iterator[tuple[str, str]]:
+    spending = spending_of(attempts, prices)
+    yield "run", row.run_id
+    yield "thread", row.thread_id
+    yield "status", status_in_words(row)
+    yield "detail", row.detail or ""
+    yield "to do", what_to_do(row.reason, row.detail, _address(attempts)) or ""
+    yield "owner", f"{row.owner} of tenant {row.tenant}"
+    yield "agent", f"{row.agent}, model {row.model}"
+    yield "workspace", row.workspace or "none"
+    yield "held by", row.holder or (WAITING if waits_for_worker(row) else "nobody")
+    yield "accepted", f"{row.accepted_at:%Y-%m-%d %H:%M:%S %Z}"
+    yield "settled", f"{row.settled_at:%Y-%m-%d %H:%M:%S %Z}" if row.settled_at else "not yet"
+    yield "used", f"{row.step} steps, {row.calls_used} tool calls, {len(attempts)} model calls"
+    yield "tokens", tokens_in_words(spending)
+    yield "cost", cost_in_words(spending, row.model)
+    yield "request", row.input
 
 
 def _attempt_words(attempt: ShownAttempt) -> Iterator[str]:
@@ -112,6 +105,12 @@ def _attempt_words(attempt: ShownAttempt) -> Iterator[str]:
         yield span(attempt.seconds)
     if attempt.model is not None:
         yield attempt.model
+
+
+def _print_line(console: Console, line: Line) -> None:
+    time = f"{line.time or '':<{EVENT_TIME_WIDTH}}"
+    words = Text.assemble((time, "dim"), f"{line.label:<11}", (line.text, line.style))
+    console.print(words, soft_wrap=True)
 
 
 def _print_call(console: Console, call: ShownCall) -> None:
@@ -136,60 +135,11 @@ def _print_fact(console: Console, label: str, value: str) -> None:
         console.print(Text(f"{'':<11}{line}"), soft_wrap=True)
 
 
-def _cells(run: ListedRun) -> tuple[str, ...]:
-    row = run.row
-    return (
-        row.run_id,
-        _status(row),
-        one_line(row.agent),
-        str(row.step),
-        _held_by(run),
-        _age(run.age),
-        one_line(row.input, _PIPE_REQUEST_CHARS),
-    )
-
-
-def _held_by(run: ListedRun) -> str:
-    """The database decides; a lock in Redis is only mentioned where it says something else."""
-    if run.row.holder is not None:
-        return one_line(run.row.holder)
-    if run.lock:
-        return f"lock {run.lock.split()[0]}"
-    return _WAITING if _waits(run.row) else "-"
-
-
-def _waits(row: RunRow) -> bool:
-    """Any worker could go on with it, and none has taken it yet."""
-    return row.status == "running" and row.work == "ready" and row.holder is None
-
-
 def _address(attempts: Sequence[ShownAttempt]) -> str | None:
     """Host and port that the model was last asked at."""
     named = [attempt.endpoint for attempt in attempts if attempt.endpoint is not None]
     return named[-1].rpartition("@")[2] if named else None
 
 
-def _status(row: RunRow) -> str:
-    return row.status if row.reason is None else f"{row.status}: {row.reason}"
-
-
-def _age(seconds: float) -> str:
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds // length:.0f}{unit}"
-    return f"{seconds:.0f}s"
-
-
 def _number(tokens: int | None) -> str:
     return "unknown" if tokens is None else f"{tokens:,}"
-
-
-def _print_columns(console: Console, rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        console.print(Text("  ".join(cells).rstrip()), soft_wrap=True)
-
-
-def _console() -> Console:
-    return PlainConsole(sys.stdout)

@@ -15,7 +15,7 @@ from umbel.cli.present import Present
 from umbel.cli.safe_text import safe
 from umbel.cli.wording import Line, lines_of
 
-_TIME_WIDTH: Final = 8
+TIME_WIDTH: Final = 8
 _LABEL_WIDTH: Final = 11
 _QUIET_SECONDS: Final = 2.0
 """In a pipe, a reply that takes longer than this is shown line by line as it comes."""
@@ -24,10 +24,18 @@ _QUIET_SECONDS: Final = 2.0
 class TextScreen:
     """Prints lines for good; on a terminal a small region below them shows the present."""
 
-    def __init__(self, out: IO[str], *, began: float) -> None:
-        """Write to `out`; `began` is the `time.monotonic()` that times are counted from."""
+    def __init__(self, out: IO[str], *, began: float | None, time_width: int = TIME_WIDTH) -> None:
+        """Write to `out`.
+
+        Args:
+            out: a terminal, or anything else.
+            began: the `time.monotonic()` that times are counted from; None: only what says itself
+                when it was has a time.
+            time_width: columns for it.
+        """
         self._console = PlainConsole(out)
         self._began = began
+        self._time_width = time_width
         self._present = Present()
         self._last_print = time.monotonic()
         self._live: Live | None = None
@@ -55,7 +63,7 @@ class TextScreen:
             self._live.stop()
 
     def _region(self) -> Group:
-        indent = _TIME_WIDTH + _LABEL_WIDTH
+        indent = self._time_width + _LABEL_WIDTH
         rows: list[Text | Spinner] = [
             Text(f"{' ' * indent}{row}", style="dim", no_wrap=True)
             for row in self._present.last_rows(max(20, self._console.width - indent))
@@ -67,9 +75,8 @@ class TextScreen:
 
     def _print(self, line: Line) -> None:
         self._last_print = time.monotonic()
-        seconds = f"{self._last_print - self._began:6.1f}s" if line.label else ""
         cells = (
-            Text(f"{seconds:<{_TIME_WIDTH}}", style="dim"),
+            Text(f"{self._time_of(line):<{self._time_width}}", style="dim"),
             Text(f"{line.label:<{_LABEL_WIDTH}}"),
             Text(line.text, style=line.style),
         )
@@ -78,7 +85,14 @@ class TextScreen:
         elif line.is_cut:
             self._console.print(Text.assemble(*cells), no_wrap=True, overflow="ellipsis")
         else:
-            self._console.print(_in_columns(*cells))
+            self._console.print(_in_columns(*cells, time_width=self._time_width))
+
+    def _time_of(self, line: Line) -> str:
+        if line.time is not None:
+            return line.time
+        if self._began is None or not line.label:
+            return ""
+        return f"{self._last_print - self._began:6.1f}s"
 
     def _print_answer(self, answer: str) -> None:
         text = Text(safe(answer).strip("\n"))
@@ -87,10 +101,10 @@ class TextScreen:
         self._console.print()
 
 
-def _in_columns(time_cell: Text, label: Text, text: Text) -> Table:
+def _in_columns(time_cell: Text, label: Text, text: Text, *, time_width: int) -> Table:
     """The text wraps below itself, not below its label."""
     table = Table.grid(expand=True)
-    table.add_column(width=_TIME_WIDTH, no_wrap=True)
+    table.add_column(width=time_width, no_wrap=True)
     table.add_column(width=_LABEL_WIDTH, no_wrap=True)
     table.add_column(ratio=1, overflow="fold")
     table.add_row(time_cell, label, text)

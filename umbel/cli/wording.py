@@ -7,6 +7,7 @@ from typing import Final, assert_never
 from umbel.cli.moments import (
     CallAsked,
     CallSettled,
+    Happened,
     ModelText,
     Moment,
     Progress,
@@ -25,6 +26,21 @@ _ARGUMENT_CHARS: Final = 2_000
 _RESULT_CHARS: Final = 160
 _MARKS: Final = {"returned": "→", "refused": "refused", "errored": "failed", "skipped": "skipped"}
 _STYLES: Final = {"completed": "bold green", "paused": "bold yellow"}
+_EVENT_STYLES: Final = {
+    "step.claimed": "dim",
+    "step.retry": "yellow",
+    "step.handed_back": "yellow",
+    "run.taken_over": "yellow",
+    "call.unknown": "bold yellow",
+    "call.conflict": "bold red",
+    "run.paused": "bold yellow",
+    "run.failed": "bold red",
+    "run.cancelled": "bold red",
+    "run.completed": "bold green",
+}
+EVENT_TIME_WIDTH: Final = 34
+_NEVER_CUT: Final = ("call.ready", "call.unknown", "run.paused", "run.failed")
+"""Events that a person acts on, or that show what is sent."""
 _TO_DO: Final = {
     "approval_required": "A change waits for its owner's approval.",
     "unknown_outcome": (
@@ -68,6 +84,8 @@ class Line:
     style: str = ""
     is_cut: bool = True
     """On a terminal, cut to one row instead of wrapped."""
+    time: str | None = None
+    """When it was, where the screen's own clock does not say it."""
 
 
 def lines_of(moment: Moment) -> Iterator[Line]:
@@ -81,7 +99,7 @@ def lines_of(moment: Moment) -> Iterator[Line]:
             yield from _step_lines(moment)
         case CallAsked() | CallSettled():
             yield _call_line(moment)
-        case RunNoted():
+        case RunNoted() | Happened():
             yield from _noted(moment)
         case RunSettled():
             yield from _settled(moment)
@@ -130,11 +148,34 @@ def _settled_call(moment: CallSettled) -> Line:
     return Line(_step(moment), f"{moment.tool} {mark}{known} {result}".rstrip(), style)
 
 
-def _noted(moment: RunNoted) -> Iterator[Line]:
-    if moment.event == "run.taken_over":
+def _noted(moment: RunNoted | Happened) -> Iterator[Line]:
+    if isinstance(moment, Happened):
+        yield line_of(moment)
+    elif moment.event == "run.taken_over":
         yield Line("note", "its worker is gone; another one takes the run over", "yellow")
     elif moment.event == "step.handed_back":
         yield Line("note", one_line(f"handed back: {moment.detail or ''}"), "yellow")
+
+
+def line_of(moment: Happened) -> Line:
+    """One durable event, with the moment in UTC and since the run was accepted."""
+    since = "+" + span(moment.seconds)
+    return Line(
+        label_of(moment),
+        moment.text,
+        _EVENT_STYLES.get(moment.kind, ""),
+        is_cut=moment.kind not in _NEVER_CUT,
+        time=f"{moment.at:%Y-%m-%d %H:%M:%S} {since:>12}  ",
+    )
+
+
+def label_of(moment: Happened) -> str:
+    """Such as `step 2`, `call 2.1` and `paused`."""
+    family, _, rest = moment.kind.partition(".")
+    step, position = moment.facts.get("step"), moment.facts.get("position")
+    if family == "call" and position is not None:
+        return f"call {step}.{position}"
+    return f"step {step}" if family == "step" else rest.replace("_", " ")
 
 
 def _settled(moment: RunSettled) -> Iterator[Line]:
