@@ -19,6 +19,7 @@ from providers.contract import Endpoint, ModelProvider, StreamLimits
 from providers.profiles import DEFAULT_BASE_URL
 from providers.refusals import Refusals, RefusalStore
 from providers.wires import provider_for
+from tasks.claims_watch import ClaimsWatch
 from tasks.drain import DrainFlag
 from tasks.drain_reads import ReadInterrupter
 from tasks.ringing import Ringer
@@ -72,6 +73,7 @@ class Runtime:
     providers: Mapping[WireName, ModelProvider]
     limits: StreamLimits
     ringer: Ringer
+    claims: ClaimsWatch
     is_presence_lost: Callable[[], bool]
     """Others may take this process's work: stop and leave."""
     hooks: tuple[PreflightHook, ...] = ()
@@ -130,6 +132,7 @@ def build_runtime(
             progress_seconds=settings.stream_progress_seconds,
         ),
         ringer=Ringer(app),
+        claims=ClaimsWatch(database, settings.beat_seconds),
         is_presence_lost=is_presence_lost,
         draining=draining,
         meter=Meter(settings_of=settings.model_settings),

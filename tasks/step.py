@@ -177,7 +177,8 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
         request_id=f"{claim.run_id}:s{claim.step}:a{claim.attempt}",
     )
     fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
-    reply = provider.stream(request, body, control)
+    with runtime.claims.watching(claim):
+        reply = provider.stream(request, body, control)
     live.flush()
     runtime.meter.model_replied(spec.model, reply)
     exchange = Exchange(
@@ -199,7 +200,7 @@ class _StreamWatch:
 
     def __init__(self, runtime: Runtime, claim: Claim) -> None:
         self._runtime = runtime
-        self._run_id = claim.run_id
+        self._claim = claim
         self._token = f"{claim.worker} {claim.run_id}"
         self._renewed_at = time.monotonic()
 
@@ -207,11 +208,13 @@ class _StreamWatch:
         runtime, now = self._runtime, time.monotonic()
         if now - self._renewed_at >= runtime.locks.renew_seconds:
             self._renewed_at = now
-            runtime.locks.renew(self._run_id, self._token)
+            runtime.locks.renew(self._claim.run_id, self._token)
         if runtime.is_presence_lost():
             runtime.meter.presence_lost()
             return "lease_lost"
-        return "drain" if runtime.draining.is_set() else None
+        if runtime.draining.is_set():
+            return "drain"
+        return runtime.claims.news(self._claim)
 
 
 def _commit(

@@ -18,6 +18,7 @@ from loop.response import ModelTurn, ProposedCall, Usage
 from models.database import Database
 from models.records import SpecCache
 from providers.contract import RequestForm, StreamControl, StreamLimits
+from tasks.claims_watch import ClaimsWatch
 from tasks.ringing import Ringer
 from tasks.runtime import Runtime
 from tasks.step import run_step
@@ -140,6 +141,7 @@ def a_process(database: Database, *tools: Tool) -> Process:
         providers={"chat": model},
         limits=StreamLimits(),
         ringer=bell,
+        claims=ClaimsWatch(database, look_seconds=0.0),
         is_presence_lost=lambda: lost[0],
         jitter=lambda: 0.0,
     )

@@ -1,0 +1,117 @@
+"""A stream hears that its run was stopped, corrected, or taken by another worker."""
+
+from collections.abc import Callable
+
+import pytest
+
+from loop.response import ModelTurn, Failure, Usage
+from models.database import Database
+from models.owner import steer_run, stop_run
+from models.steps import Claim
+from providers.contract import AbortReason, StreamControl
+from tasks.claims_watch import ClaimsWatch
+from tests.factories import OWNER, a_run
+from tests.models.story import attempts, change, claimed, event_kinds, run_row
+from tests.tasks.process import a_process, said
+from umbel.contracts import RunId
+
+
+def stopped(database: Database, run_id: RunId) -> None:
+    stop_run(database, run_id, OWNER)
+
+
+def corrected(database: Database, run_id: RunId) -> None:
+    steer_run(database, run_id, OWNER, "Use staging.", "redirect")
+
+
+def added_to(database: Database, run_id: RunId) -> None:
+    steer_run(database, run_id, OWNER, "And below.", "append")
+
+
+def taken(database: Database, run_id: RunId) -> None:
+    change(
+        database,
+        "UPDATE runs SET fence = fence + 1, holder = NULL, work = 'ready' WHERE id = %(id)s",
+        id=run_id,
+    )
+
+
+EVENTS = [(stopped, "stop"), (corrected, "steer"), (taken, "lease_lost"), (added_to, None)]
+
+
+@pytest.mark.parametrize(("event", "reason"), EVENTS)
+def test_news_of_the_record_end_a_stream(
+    database: Database, event: Callable[[Database, RunId], None], reason: AbortReason | None
+) -> None:
+    watch = ClaimsWatch(database, look_seconds=0.0)
+    claim = claimed(database)
+    with watch.watching(claim):
+        assert watch.news(claim) is None
+        event(database, claim.run_id)
+        assert watch.news(claim) == reason
+
+
+def test_one_look_serves_all_streams_of_the_process(database: Database) -> None:
+    watch = ClaimsWatch(database, look_seconds=0.0)
+    claims: list[Claim] = [claimed(database) for _ in range(3)]
+    with watch.watching(claims[0]), watch.watching(claims[1]), watch.watching(claims[2]):
+        for claim in claims:
+            stop_run(database, claim.run_id, OWNER)
+        assert watch.news(claims[0]) == "stop"
+        watch._look_seconds = 3600.0
+        assert [watch.news(claim) for claim in claims[1:]] == ["stop", "stop"]
+
+
+def test_what_was_seen_before_a_claim_says_nothing_about_it(database: Database) -> None:
+    watch = ClaimsWatch(database, look_seconds=0.0)
+    claim = claimed(database)
+    with watch.watching(claim):
+        taken(database, claim.run_id)
+        assert watch.news(claim) == "lease_lost"
+        stale = dict(watch._standings)
+    again = claimed(database, claim.run_id)
+    watch._look_seconds = 3600.0
+    with watch.watching(again):
+        watch._standings = stale
+        assert watch.news(again) is None or stale[claim.run_id].fence > again.fence
+
+
+def listening(control: StreamControl) -> ModelTurn:
+    """A stream as the adapters read one: asked for news until there are some."""
+    reason = control.watch()
+    assert reason is not None
+    control.handle.abort(reason)
+    failure = Failure(error_class="aborted", is_retryable=False)
+    return ModelTurn(usage=Usage(), failure=failure)
+
+
+def test_a_corrected_stream_is_given_up_and_the_step_hears_the_correction(
+    database: Database,
+) -> None:
+    process = a_process(database)
+    run_id = a_run(database).run_id
+
+    def corrected_while_it_speaks(control: StreamControl) -> ModelTurn:
+        corrected(database, run_id)
+        return listening(control)
+
+    process.model.script.extend([corrected_while_it_speaks, said()])
+    assert process.step(run_id, 1) == "handed back: steer"
+    assert attempts(database, run_id) == [(1, "closed", "discard")]
+    process.step(run_id, 1)
+    assert "Use staging." in repr(process.model.requests[-1])
+    assert run_row(database, run_id)["status"] == "completed"
+
+
+def test_a_stopped_stream_is_given_up_and_the_run_is_over(database: Database) -> None:
+    process = a_process(database)
+    run_id = a_run(database).run_id
+
+    def stopped_while_it_speaks(control: StreamControl) -> ModelTurn:
+        stopped(database, run_id)
+        return listening(control)
+
+    process.model.script.append(stopped_while_it_speaks)
+    process.step(run_id, 1)
+    assert run_row(database, run_id)["status"] == "cancelled"
+    assert event_kinds(database, run_id)[-1] == "run.cancelled"
