@@ -36,7 +36,7 @@ def test_queues_without_a_worker_name_the_command_that_starts_one(own_place: Pla
     settings = settings_of(own_place, step_concurrency=77)
     finding = look_at("queues", settings)
     assert finding.state == "problem"
-    assert "nobody consumes umbel.loop" in finding.found
+    assert "nobody consumes umbel.loop, umbel.tools, umbel.control" in finding.found
     assert "worker -P gevent -c 77 -Q umbel.loop -n step@%h" in str(finding.remedy)
     assert "-P prefork" in start_command(TOOLS_QUEUE, Context(settings))
     assert finding.facts["unconsumed"] == ["umbel.loop", "umbel.tools", "umbel.control"]
@@ -50,8 +50,8 @@ def test_a_worker_that_lives_and_does_not_answer_is_no_missing_one(own_place: Pl
     register(database, ME, node="step@host", role="step", pool="gevent", pid=1)
     database.close()
     finding = look_at_all(("queues", "migrations"), settings_of(own_place))["queues"]
-    assert f"{LOOP_QUEUE}: a step worker lives and does not answer" in finding.found
-    assert "nobody consumes umbel.tools" in finding.found
+    assert f"a worker lives and does not answer over Redis: {LOOP_QUEUE}" in finding.found
+    assert "nobody consumes umbel.tools, umbel.control" in finding.found
 
 
 @pytest.mark.slow

@@ -18,9 +18,14 @@ from tests.doctor.looking import BY_PART
 from tests.services import Place
 from tests.worker_processes import PATIENT_CLOCKS, WorkerProcesses, wait_until
 from umbel.cli import exits
+from umbel.cli.doctor.context import Context
 from umbel.cli.doctor.parts import CHECKS
+from umbel.cli.doctor.running import LIMIT_SECONDS, run_checks
+from umbel.cli.running_system import RunningSystem, announced
+from umbel.embedded.locks import OWNER_LOCK, try_lock
 from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, TOOLS_QUEUE
 from umbel.server_processes import ProcessSpec, ServerProcesses
+from umbel.settings import load_settings
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text()
 PASSWORD = "marker-of-a-password"
@@ -66,9 +71,7 @@ def test_when_everything_is_silent_the_command_still_ends_and_says_what_to_start
         "UMBEL_FLOWER_ADDRESS": address,
         "UMBEL_FLOWER_AUTH": f"ann:{PASSWORD}",
     }
-    began = time.monotonic()
     ended = doctor(environment, "--json", cwd=tmp_path)
-    elapsed = time.monotonic() - began
     found = objects(ended.stdout)
     assert list(found) == ORDER
     assert {part for part in ORDER if found[part]["state"] == "problem"} == {
@@ -87,7 +90,10 @@ def test_when_everything_is_silent_the_command_still_ends_and_says_what_to_start
     assert found["redis"]["remedy"].startswith("Start it")
     assert ended.returncode == exits.NOT_COMPLETED
     assert PASSWORD not in ended.stdout + ended.stderr
-    assert elapsed < 20, ended.stdout  # 14 for the checks; the rest is a slow machine's start
+    began = time.monotonic()  # without the interpreter's start, which a busy machine draws out
+    settings = load_settings({"UMBEL_CONFIG": "", **environment})
+    assert len(list(run_checks(CHECKS, Context(settings)))) == len(ORDER)
+    assert time.monotonic() - began < LIMIT_SECONDS + 1
 
 
 def test_every_setting_is_shown_with_its_origin_and_no_secret(tmp_path: Path) -> None:
@@ -113,6 +119,32 @@ def test_a_wrong_setting_is_the_one_problem_and_the_rest_is_skipped(tmp_path: Pa
 def test_a_directory_on_which_nothing_runs_is_said_so(tmp_path: Path) -> None:
     ended = doctor({}, "--json", "--data", str(tmp_path), cwd=tmp_path)
     assert "No system runs on" in objects(ended.stdout)["settings"]["found"]
+
+
+def test_a_running_system_is_looked_at_through_its_directory(place: Place, tmp_path: Path) -> None:
+    held = try_lock(tmp_path / OWNER_LOCK)
+    assert held is not None
+    system = RunningSystem(
+        pid=os.getpid(),
+        database_url=place.database_url,
+        redis_url=place.redis_url,
+        redis_prefix=place.redis_prefix,
+        tenant="acme",
+        model=MODEL,
+        model_base_url="http://127.0.0.1:1/v1",
+        metrics_address=None,
+        flower_address=None,
+        flower_auth=None,
+    )
+    with announced(tmp_path, system):
+        ended = doctor({}, "--json", "--data", str(tmp_path), cwd=tmp_path)
+    os.close(held)
+    found = objects(ended.stdout)
+    assert {found[part]["state"] for part in ("settings", "migrations", "broker")} == {"ok"}
+    origins = {each["name"]: each["origin"] for each in found["settings"]["settings"]}
+    assert origins["tenant"] == "the system that runs here"
+    assert origins["tools"] == "default"
+    assert found["flower"]["found"].startswith("off")
 
 
 def test_every_part_is_documented() -> None:

@@ -56,8 +56,7 @@ def look_at_queues(context: Context) -> Finding:
     if missing := [queue for queue in _STARTED_BY if queue not in consumers]:
         consumers = _consumers(app, _PATIENT_SECONDS)
         missing = [queue for queue in _STARTED_BY if queue not in consumers]
-    fresh = _living_roles(context)
-    concerns = [_unheard(queue, fresh, context) for queue in missing]
+    concerns = _unheard(missing, context) if missing else []
     found = ", ".join(
         f"{queue} by {len(consumers[queue])}" for queue in _STARTED_BY if queue in consumers
     )
@@ -164,14 +163,21 @@ def _answers(app: Celery, command: str, seconds: float) -> Iterable[tuple[str, A
         yield from reply.items()
 
 
-def _unheard(queue: str, fresh: set[str], context: Context) -> Finding:
-    role = _STARTED_BY[queue][0]
-    command = start_command(queue, context)
-    if any(name.startswith(role) for name in fresh):
-        found = f"{queue}: a {role} worker lives and does not answer over Redis"
-        remedy = f"Look at its log; restart it if that stays so: `{command}`."
-        return warning("queues", found, remedy)
-    return problem("queues", f"nobody consumes {queue}", f"Start `{command}`, or `umbel up`.")
+def _unheard(queues: Sequence[str], context: Context) -> list[Finding]:
+    """Queues nobody answered for, those apart whose worker lives by PostgreSQL."""
+    roles = _living_roles(context)
+    quiet = [queue for queue in queues if _STARTED_BY[queue][0] in roles]
+    absent = [queue for queue in queues if queue not in quiet]
+    concerns: list[Finding] = []
+    if absent:
+        commands = "; ".join(f"`{start_command(queue, context)}`" for queue in absent)
+        remedy = f"Start `umbel up`, or: {commands}."
+        concerns.append(problem("queues", f"nobody consumes {', '.join(absent)}", remedy))
+    if quiet:
+        found = f"a worker lives and does not answer over Redis: {', '.join(quiet)}"
+        remedy = "Look at its log; if it stays so, restart it."
+        concerns.append(warning("queues", found, remedy))
+    return concerns
 
 
 def _living_roles(context: Context) -> set[str]:

@@ -17,6 +17,8 @@ from umbel.settings_faults import without_password
 
 _OLDEST: Final = 7
 _NEARLY_FULL: Final = 0.85
+_PINGS: Final = 3
+"""The quickest counts: other checks run beside this one."""
 _LOOPBACK: Final = (None, "localhost", "127.0.0.1", "::1")
 
 Info = Mapping[str, Any]
@@ -33,9 +35,8 @@ def look_at_redis(context: Context) -> Finding:
         ).blocking()
     greet(url)
     with connect(url, role="doctor", max_connections=2) as client:
-        began = time.monotonic()
         info = _info(client)
-        latency_ms = (time.monotonic() - began) * 1000
+        latency_ms = min(_round_trip_ms(client) for _ in range(_PINGS))
     if isinstance(info, Finding):
         return info
     product, text = _product(info)
@@ -55,6 +56,12 @@ def look_at_redis(context: Context) -> Finding:
         latency_ms=round(latency_ms, 2),
         eviction_policy=info.get("maxmemory_policy"),
     )
+
+
+def _round_trip_ms(client: "redis.Redis") -> float:
+    began = time.monotonic()
+    client.ping()  # pyright: ignore[reportUnknownMemberType]  # untyped keywords in redis-py
+    return (time.monotonic() - began) * 1000
 
 
 def _info(client: "redis.Redis") -> Info | Finding:
