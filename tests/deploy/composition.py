@@ -27,7 +27,7 @@ class Missing(Exception):
     """A variable that has to be set is not."""
 
 
-def services(variables: Mapping[str, str] = GIVEN) -> dict[str, dict[str, Any]]:
+def compose_services(variables: Mapping[str, str] = GIVEN) -> dict[str, dict[str, Any]]:
     """Every service with these variables in place.
 
     Raises:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.composition import ROOT, services
+from tests.deploy.composition import ROOT, compose_services
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -28,7 +28,7 @@ def last_stage() -> list[tuple[str, str]]:
 def test_it_ends_as_a_user_without_rights_who_is_the_one_of_compose() -> None:
     users = [rest for word, rest in last_stage() if word == "USER"]
     assert users == ["10001:10001"]
-    assert {services()[name]["user"] for name in ("step", "migrate")} == set(users)
+    assert {compose_services()[name]["user"] for name in ("step", "migrate")} == set(users)
 
 
 def test_it_carries_what_the_wheel_installed_and_no_source() -> None:
