@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from umbel.contracts import Frozen
 
@@ -11,6 +11,8 @@ PermissionMode = Literal["full_access", "ask"]
 
 class Policy(Frozen):
     """Every value the loop consults; a change of a profile never alters a run in flight."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     version: Literal[1] = 1
     iteration_cap: int | None = Field(default=None, ge=1)
@@ -26,6 +28,7 @@ class Policy(Frozen):
     retry_base_seconds: float = Field(default=2.0, gt=0, allow_inf_nan=False)
     """First wait of the exponential back-off between those."""
     retry_max_seconds: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    """Longest wait of that back-off; an endpoint that asks for a longer one gets it."""
     empty_retries: int = Field(default=2, ge=0, le=10)
     """Times an empty or unreadable reply is asked for again."""
     corrections: int = Field(default=2, ge=0, le=10)
@@ -33,6 +36,7 @@ class Policy(Frozen):
     result_view_chars: int = Field(default=16_000, ge=200)
     """What the prompt shows of a result at most; the whole stays in evidence."""
     max_output_tokens: int | None = Field(default=None, ge=1)
+    """Tokens one reply may have; None: as many as the endpoint gives."""
     permission_mode: PermissionMode = "ask"
     max_losses: int = Field(default=3, ge=1)
     """Holders one step may lose before the run pauses as `lost_worker`."""

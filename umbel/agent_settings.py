@@ -16,7 +16,7 @@ from loop.policy import PermissionMode, Policy
 from loop.profiles import DEFAULT_PROFILE, PROFILES, expand_policy
 from umbel.errors import Misconfigured
 from umbel.names import WireName
-from umbel.settings_faults import KeysOf, compact
+from umbel.settings_faults import Allowed, KeysOf, compact
 
 DEFAULT_INSTRUCTIONS: Final = (
     "You are a careful assistant that works through tools. "
@@ -37,7 +37,7 @@ class AgentSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    profile: str = DEFAULT_PROFILE
+    profile: Annotated[str, Allowed(" or ".join(PROFILES))] = DEFAULT_PROFILE
     """Named set of loop policy values."""
     model: str | None = None
     """Model name for the endpoint; none: the `model` setting."""
