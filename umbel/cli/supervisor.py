@@ -69,9 +69,10 @@ class Supervisor:
         self._news: queue.SimpleQueue[EndedProcess | str | BaseException] = queue.SimpleQueue()
         self._is_ready_told = False
 
-    def adopt(self, child: Child, *, started_at: float) -> None:
+    def adopt(self, child: Child, pid: int, *, started_at: float) -> None:
         """Keep a process running that is ready already."""
         self._children[child.name] = _Supervised(child, started_at, is_ready=True)
+        self._show(ProcessStarted(process=child.name, pid=pid))
         self._show(ProcessReady(process=child.name, seconds=time.monotonic() - started_at))
 
     def start(self, child: Child) -> None:

@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from umbel.cli.ending import exit_code_of, is_silent, say
+from umbel.cli.ending import exit_code_of, say
 from umbel.cli.json_lines import write_json
 from umbel.cli.up_happenings import SystemFailed
 from umbel.cli.up_screen import JsonWriter, TextWriter, as_facts
@@ -28,6 +28,4 @@ def up_command(data: Path | None, *, is_json: bool) -> int:
             say(str(error))
             if is_json:
                 write_json(sys.stdout, as_facts(SystemFailed(message=str(error), exit_code=code)))
-        elif not is_silent(error):
-            say("stopped")
         return code

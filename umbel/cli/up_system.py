@@ -106,7 +106,8 @@ class UpSystem:
         stack.enter_context(announced(servers.directory, _note(complete)))
         self._show(self._addresses(complete, servers.directory, auth))
         for server in servers.processes:
-            self._supervisor.adopt(self._child_of_server(server), started_at=started_at)
+            child = self._child_of_server(server)
+            self._supervisor.adopt(child, server.pid, started_at=started_at)
         folder = servers.directory / _FOLDER
         folder.mkdir(mode=0o700, exist_ok=True)
         for spec in system_specs(complete, folder):

@@ -14,7 +14,8 @@ from umbel.setting_kinds import OFF
 from umbel.settings import Settings
 from umbel.settings_sources import CONFIG_FILE, CONFIG_VARIABLE, FILE_ONLY, variable_of
 
-_CELERY: Final = ("-m", "celery", "-A", "umbel.server")
+_CELERY: Final = ("-m", "celery", "-A", "umbel.server", "--quiet")
+"""Without banners: every line is one of the log."""
 _QUIET: Final = ("--without-gossip", "--without-mingle")
 _SECRETS: Final = {"UMBEL_API_KEY": "step", "UMBEL_FLOWER_AUTH": "flower"}
 """Variables for one command alone: tools run code of others, and only step workers ask models."""

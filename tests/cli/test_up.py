@@ -1,0 +1,237 @@
+"""`umbel up` as a real command: real servers, real workers, all of them killed in turn."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import psutil
+import pytest
+
+from tests.embedded.observing import eventually, processes_below
+from tests.worker_processes import PATIENT_CLOCKS, wait_until
+from umbel.cli.running_system import find_running, settings_in_use
+from umbel.contracts import RunId, new_id
+from umbel.errors import Unavailable
+from umbel.service import Service
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+SECONDS: Final = 120.0
+REQUEST: Final = 'Where does it say "worker dies"?'
+FIRST_TO_END: Final = {"beat.1", "beat.2"}
+WORKERS: Final = {"step", "tool", "control"}
+SERVERS: Final = {"postgres", "valkey"}
+VICTIMS: Final = ("beat.1", "beat.2", "control", "tool", "valkey", "postgres", "step")
+
+T = TypeVar("T")
+
+
+class Running:
+    """A started `umbel up --json`, what it told collected."""
+
+    def __init__(self, data: Path, environment: Mapping[str, str]) -> None:
+        self.data = data
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "umbel.cli", "up", "--json", "--data", str(data)],
+            env={**clean_environment(), **environment},
+            cwd=data.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.told: list[dict[str, Any]] = []
+        self._news = threading.Condition()
+        threading.Thread(target=self._collect, daemon=True).start()
+
+    def _collect(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout:
+            for line in self.process.stdout:
+                fact = json.loads(line) if line.startswith("{") else {"type": "?", "text": line}
+                with self._news:
+                    self.told.append(fact)
+                    self._news.notify_all()
+
+    def of_type(self, kind: str, process: str | None = None) -> list[dict[str, Any]]:
+        return [
+            fact
+            for fact in list(self.told)
+            if fact["type"] == kind and process in (None, fact.get("process"))
+        ]
+
+    def wait_for(self, kind: str, process: str | None = None, *, times: int = 1) -> dict[str, Any]:
+        with self._news:
+            seen = self._news.wait_for(lambda: len(self.of_type(kind, process)) >= times, SECONDS)
+        assert seen, f"no {kind} of {process} within {SECONDS} s:\n{self.text()}"
+        return self.of_type(kind, process)[times - 1]
+
+    def pid(self, name: str) -> int:
+        return int(self.of_type("process.started", name)[-1]["pid"])
+
+    def text(self) -> str:
+        return "\n".join(json.dumps(fact) for fact in list(self.told)[-80:])
+
+
+def clean_environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(("UMBEL_", "OPENAI_"))}
+
+
+def free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@contextmanager
+def up(
+    data: Path, *, model: str, environment: Mapping[str, str] | None = None
+) -> Generator[Running]:
+    variables = {
+        **PATIENT_CLOCKS,
+        "UMBEL_MODEL": model,
+        "UMBEL_TOOL_CONCURRENCY": "2",
+        "UMBEL_METRICS_ADDRESS": free_address(),
+        "UMBEL_FLOWER_ADDRESS": "off",
+    }
+    running = Running(data, variables)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.process.send_signal(signal.SIGTERM)
+            running.process.wait(60)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that the servers' account can reach, with a workspace."""
+    path = Path(tempfile.mkdtemp(prefix="umbelup-", dir="/tmp"))
+    path.chmod(0o755)
+    (path / "work").mkdir()
+    (path / "work" / "guide.md").write_text("When a worker dies, another one goes on.\n")
+    yield path
+    shutil.rmtree(path)
+
+
+def order_of_ends(running: Running) -> list[str]:
+    """Names of the processes, in the order in which they disappear."""
+    left = {name: psutil.Process(running.pid(name)) for name in FIRST_TO_END | WORKERS | SERVERS}
+    ended: list[str] = []
+
+    def all_gone() -> bool:
+        for name, process in list(left.items()):
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                ended.append(name)
+                del left[name]
+        return not left
+
+    running.process.send_signal(signal.SIGTERM)
+    wait_until(all_gone, 60, "every process has ended")
+    return ended
+
+
+class Runs:
+    """Slow runs on a running system; whoever asks repeats while PostgreSQL is away."""
+
+    def __init__(self, service: Service, workspace: Path) -> None:
+        self.ids: list[str] = []
+        self._service = service
+        self._workspace = str(workspace)
+
+    def enqueue(self) -> None:
+        run_id = RunId(new_id("run"))
+        self.ids.append(run_id)
+        patiently(lambda: self._service.enqueue(REQUEST, workspace=self._workspace, run_id=run_id))
+
+    def statuses(self) -> list[str]:
+        return [patiently(partial(self._service.get, run_id)).status for run_id in self.ids]
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    found: list[T] = []
+
+    def answers() -> bool:
+        try:
+            found.append(ask())
+        except Unavailable:
+            return False
+        return True
+
+    wait_until(answers, SECONDS, "PostgreSQL answers")
+    return found[0]
+
+
+def kill_each_in_turn(running: Running, runs: Runs) -> None:
+    for name in VICTIMS:
+        runs.enqueue()
+        wait_until(lambda: "running" in runs.statuses(), SECONDS, "a run is in flight")
+        os.kill(running.pid(name), signal.SIGKILL)
+        ended = running.wait_for("process.ended", name)
+        assert ended["exit_code"] == -signal.SIGKILL
+        assert ended["how"] == "was ended by SIGKILL"
+        running.wait_for("process.started", name, times=2)
+    for name in VICTIMS:
+        running.wait_for("process.ready", name, times=2)
+
+
+def test_runs_survive_the_kill_of_every_process_and_everything_ends_in_order_with_its_data_kept(
+    folder: Path,
+) -> None:
+    data = folder / "data"
+    with up(data, model="demo:slow") as running:
+        running.wait_for("system.ready")
+        with Service(settings_in_use(data)) as service:
+            runs = Runs(service, folder / "work")
+            kill_each_in_turn(running, runs)
+            done = ["completed"] * len(VICTIMS)
+            wait_until(lambda: runs.statuses() == done, SECONDS, "every run is completed")
+        assert running.process.poll() is None
+        ends = order_of_ends(running)
+        assert running.process.wait(30) == 128 + signal.SIGTERM
+    assert set(ends[:2]) == FIRST_TO_END
+    assert set(ends[2:5]) == WORKERS
+    assert set(ends[5:]) == SERVERS
+    assert running.told[-1]["type"] == "system.stopped"
+    assert_nothing_is_left(folder)
+    assert not (data / "system.json").exists()
+
+    with up(data, model="demo") as again:
+        wait_until(lambda: find_running(data) is not None, SECONDS, "the system is announced")
+        with Service(settings_in_use(data)) as service:
+            assert [service.get(run_id).status for run_id in runs.ids] == done
+        refused = second_up(data)
+        assert refused.returncode == 3
+        assert f"in use by process {again.process.pid}" in refused.stderr
+        again.wait_for("process.ready", "tool")
+        again.process.kill()
+        again.process.wait(10)
+        assert eventually(lambda: processes_below(folder) == [], 30), processes_below(folder)
+    assert find_running(data) is None
+
+
+def second_up(data: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "umbel.cli", "up", "--data", str(data)],
+        env={**clean_environment(), "UMBEL_MODEL": "demo"},
+        cwd=data.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def assert_nothing_is_left(folder: Path) -> None:
+    assert processes_below(folder) == []
+    assert [path for path in folder.rglob("*") if path.is_socket()] == []
