@@ -5,6 +5,7 @@ from typing import Any
 from celery import Celery
 from kombu import Exchange, Queue
 
+from tasks.inspect_guard import install_inspect_guard
 from tasks.kombu_guard import install_guard
 from tasks.lifecycle import connect_signals
 from tasks.log_setup import connect_logging
@@ -46,6 +47,7 @@ def broker_app(settings: Settings) -> Celery:
     app: Celery = Celery("umbel", broker=broker_url(settings.redis_url), task_cls=QuietTask)
     app.conf.update(celery_configuration(settings))
     install_guard()
+    install_inspect_guard()
     return app
 
 

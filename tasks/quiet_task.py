@@ -19,6 +19,7 @@ class TaskFailed(Exception):
 class QuietTask(Task):  # type: ignore[type-arg]  # Celery's own class takes no parameters
     """Logs what goes wrong in a body, and raises `TaskFailed` instead."""
 
+    Request = "tasks.inspect_guard:QuietRequest"
     throws = (TaskFailed,)  # expected: Celery says it in one line, without a traceback
 
     def __call__(self, *args: Any, **kwargs: Any) -> object:
