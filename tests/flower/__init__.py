@@ -1,0 +1,1 @@
+"""Flower as people and strangers see it, and what events tell."""

@@ -1,0 +1,123 @@
+"""What Flower may show: our own short forms, and names of types."""
+
+import ast
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from celery import Celery
+from celery.events.state import Task
+
+from tasks import step, tool_call
+from tasks.quiet_task import QuietTask, TaskFailed
+from umbel.cli.flower_command import flower_command
+from umbel.errors import Misconfigured
+from umbel.flower import HIDDEN, format_task, shown_event
+
+SECRET: Final = "hunter2-of-the-prompt"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("args", "run_01k9abc step 7", "run_01k9abc step 7"),
+        ("args", "read_file call_01k9abc", "read_file call_01k9abc"),
+        ("args", "call_01k9abc", "call_01k9abc"),
+        ("args", f"('{SECRET}',)", HIDDEN),
+        ("args", f"run_01k9abc step 7 {SECRET}", HIDDEN),
+        ("kwargs", "{}", ""),
+        ("kwargs", f"{{'prompt': '{SECRET}'}}", HIDDEN),
+        ("result", "'dispatch 3, 812 tok'", "dispatch 3, 812 tok"),
+        ("result", "'pause approval_required, 12 tok'", "pause approval_required, 12 tok"),
+        ("result", f"'{SECRET}'", HIDDEN),
+        ("result", "'pause the dog walks alone, 12 tok'", HIDDEN),
+        ("exception", "TaskFailed('KeyError')", "KeyError"),
+        ("exception", f"KeyError('{SECRET}')", "KeyError"),
+        ("exception", f"KeyError {SECRET}", HIDDEN),
+        (
+            "exception",
+            "WorkerLostError('Worker exited prematurely: signal 9 (SIGKILL) Job: 3.')",
+            "WorkerLostError signal 9 (SIGKILL)",
+        ),
+        ("traceback", f"Traceback: {SECRET}", None),
+    ],
+)
+def test_only_our_own_forms_are_shown(name: str, value: str, shown: str | None) -> None:
+    assert shown_event({"type": "task-any", name: value}) == {"type": "task-any", name: shown}
+    kept = Task(uuid="run_01k9abc:s7")
+    setattr(kept, name, value)
+    task = format_task(kept)
+    assert getattr(task, name) == shown
+    assert getattr(format_task(task), name) == shown  # what came in redacted is shown as it is
+
+
+def test_every_line_that_a_task_can_return_is_shown() -> None:
+    lines = {*_returned_lines(step), *_returned_lines(tool_call)}
+    assert len(lines) > 10
+    for line in lines:
+        assert shown_event({"result": repr(line)})["result"] == line
+
+
+def test_an_error_leaves_a_task_as_the_name_of_its_type() -> None:
+    app = Celery("t", broker="memory://", set_as_current=False, task_cls=QuietTask)
+
+    @app.task(name="t.leak")
+    def leak() -> None:
+        try:
+            os.environ[SECRET]
+        except KeyError as error:
+            raise ValueError(SECRET) from error
+
+    with pytest.raises(TaskFailed, match=r"^ValueError$") as raised:
+        leak()
+    assert raised.value.__context__ is None
+    assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("UMBEL_FLOWER_AUTH", None, "Set UMBEL_FLOWER_AUTH=user:password"),
+        ("UMBEL_FLOWER_AUTH", "ann:gehe\N{LATIN SMALL LETTER I WITH DIAERESIS}m", "ASCII"),
+        ("UMBEL_FLOWER_ADDRESS", "off", "host:port"),
+        ("UMBEL_REDIS_URL", None, "UMBEL_REDIS_URL must be set"),
+    ],
+)
+def test_flower_is_refused_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str | None, remedy: str
+) -> None:
+    environment: dict[str, str | None] = {
+        "UMBEL_FLOWER_AUTH": "ann:secret",
+        "UMBEL_REDIS_URL": "redis://127.0.0.1:1/0",
+        name: value,
+    }
+    for key, given in environment.items():
+        if given is None:
+            monkeypatch.delenv(key, raising=False)
+        else:
+            monkeypatch.setenv(key, given)
+    with pytest.raises(Misconfigured, match=remedy):
+        flower_command()
+
+
+def _returned_lines(module: Any) -> Iterator[str]:
+    """Constant texts that functions with a line return, by themselves or in a `StepOutcome`."""
+    tree = ast.parse(Path(module.__file__).read_text())
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        answers = ast.unparse(function.returns) if function.returns else ""
+        for node in ast.walk(function):
+            match node:
+                case ast.Return(value=value) if value is not None and answers == "str":
+                    yield from _texts(value)
+                case ast.Call(func=ast.Name(id="StepOutcome"), args=[first, *_]):
+                    yield from _texts(first)
+
+
+def _texts(value: ast.expr) -> Iterator[str]:
+    match value:
+        case ast.Constant(value=str(line)):
+            yield line
+        case ast.JoinedStr(values=[ast.Constant(value=str(start)), _]):
+            yield f"{start}lease_lost"
