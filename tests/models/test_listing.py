@@ -139,8 +139,8 @@ def test_what_moved_is_known_by_the_number_of_each_runs_last_event(database: Dat
 
 MANY = """
 WITH t AS (
-  INSERT INTO threads (id, tenant, owner) SELECT 'thr_' || n, CASE WHEN n % 100 = 0 THEN 'small'
-    ELSE 'big' END, 'ann' FROM generate_series(1, 30000) n RETURNING id, tenant),
+  INSERT INTO threads (id, tenant, owner) SELECT 'thr_' || n, CASE WHEN n <= 30 THEN 'small'
+    ELSE 'big' END, 'ann' FROM generate_series(1, 1500) n RETURNING id, tenant),
 r AS (
   INSERT INTO runs (id, tenant, thread_id, owner, status, work, answer, accepted_at, settled_at,
     next_seq)
@@ -157,22 +157,20 @@ SELECT 'ent_' || r.id, r.tenant, r.thread_id, r.id, 'request', 'ann', 'Hello.' F
 """
 
 
-@pytest.mark.parametrize("tenant", ["big", "small"])
-def test_a_page_of_a_tenant_is_read_through_an_index_however_many_runs_there_are(
-    database: Database, tenant: str
+def test_a_page_is_read_through_an_index_however_many_runs_others_have(
+    database: Database,
 ) -> None:
     change(database, MANY)
     for table in ("runs", "entries", "run_specs", "threads"):
         change(database, f"ANALYZE {table}")
-    with database.begin() as connection:
-        # What the statement itself touched, without trusting a plan's text.
-        connection.execute(text("SET LOCAL track_functions = 'none'"))
-        page = list_runs(connection, RunFilter(tenant=tenant), limit=20)
-        read = connection.execute(
-            text(
-                "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
-                " WHERE relname = 'runs'"
-            )
-        ).scalar_one()
-    assert len(page.rows) == 20
-    assert read < 100
+    for tenant in ("big", "small"):
+        with database.begin() as connection:
+            page = list_runs(connection, RunFilter(tenant=tenant), limit=20)
+            read = connection.execute(
+                text(
+                    "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
+                    " WHERE relname = 'runs'"
+                )
+            ).scalar_one()
+        assert len(page.rows) == 20
+        assert read < 100, tenant
