@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-services clean
+.PHONY: help setup demo check format test test-services clean docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ check: setup ## Formatting, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+docs: setup ## Write the tables of docs/configuration.md from the code
+	$(BIN)/python -m umbel.cli.reference docs/configuration.md
 
 format: setup ## Rewrite files in the house style
 	$(BIN)/ruff format .

@@ -28,7 +28,7 @@ class Policy(Frozen):
     retry_base_seconds: float = Field(default=2.0, gt=0, allow_inf_nan=False)
     """First wait of the exponential back-off between those."""
     retry_max_seconds: float = Field(default=60.0, gt=0, allow_inf_nan=False)
-    """Longest wait of that back-off; an endpoint that asks for a longer one gets it."""
+    """Longest wait of that back-off; a wait the endpoint asks for goes before both."""
     empty_retries: int = Field(default=2, ge=0, le=10)
     """Times an empty or unreadable reply is asked for again."""
     corrections: int = Field(default=2, ge=0, le=10)

@@ -51,29 +51,29 @@ class Settings(BaseSettings):
     database_url: Annotated[
         str | None, Allowed("postgresql://user:password@host/database, or unset")
     ] = None
-    """PostgreSQL; unset: `umbel run` starts its own."""
+    """PostgreSQL 15 or newer; unset: `umbel run` and `umbel up` start their own."""
     redis_url: Annotated[
         str | None, Allowed("redis://host:6379/0, rediss://… or unix:///path?db=0, or unset")
     ] = None
-    """Redis or Valkey; unset: `umbel run` starts its own."""
+    """Redis 7 or newer, or Valkey; unset: `umbel run` and `umbel up` start their own."""
     redis_prefix: Name = "umbel"
     """Beginning of every key in Redis, so that several systems can share one."""
     tenant: Name = "default"
-    """Tenant of runs started from the command line."""
+    """Tenant of runs that are enqueued, and listed, by this process."""
     user: Annotated[
         str, Field(min_length=1, max_length=200), Allowed("a name of up to 200 characters")
     ] = Field(default_factory=operating_system_user)
-    """Owner of runs started from the command line; unset: the operating system's user name."""
+    """Owner of runs that are enqueued by this process; unset: the operating system's user."""
     model_base_url: Annotated[
         str | None, Allowed("an http:// or https:// address such as https://api.openai.com/v1")
     ] = None
-    """Where Chat Completions are served."""
+    """Where models are asked, over Chat Completions or Responses."""
     api_key: Annotated[SecretStr | None, Allowed("the key of the model endpoint, or unset")] = None
     """Key of the model endpoint; `OPENAI_API_KEY` counts when this is unset."""
     model: Annotated[str | None, Field(min_length=1), Allowed("a model name, or unset")] = None
     """Model of agents that name none."""
     tools: Names = ()
-    """Modules with tools of your own."""
+    """Modules with tools of your own, the same for whoever enqueues and for tool workers."""
     beat_seconds: Seconds = 3.0
     """Time between two signs of life of a worker."""
     dead_after_seconds: Annotated[
@@ -81,7 +81,7 @@ class Settings(BaseSettings):
         Field(gt=0, allow_inf_nan=False),
         Allowed("a number of seconds, three times beat_seconds or more"),
     ] = 15.0
-    """Silence after which a worker counts as dead; at least three beats."""
+    """Silence after which a worker is dead and its work is taken over."""
     sweep_seconds: Seconds = 0.5
     """Time between two looks for work that nobody has been told of."""
     ring_after_seconds: Seconds = 5.0
@@ -91,7 +91,7 @@ class Settings(BaseSettings):
     step_concurrency: Count = 100
     """Steps that one step worker carries at once."""
     tool_concurrency: Count = Field(default_factory=lambda: max(8, 2 * (os.cpu_count() or 1)))
-    """Processes of one tool worker; unset: twice the cores, 8 at least."""
+    """Processes of one tool worker; unset: twice the cores, 8 at least, fewer for `umbel run`."""
     stream_silence_seconds: Seconds = 300.0
     """A model stream without a single byte for so long is dead."""
     stream_first_event_seconds: Seconds = 600.0
@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     stream_progress_seconds: Seconds = 90.0
     """A model stream may go on for so long without text, reasoning or calls."""
     log_level: Level = "INFO"
-    """What workers log."""
+    """The least severe lines that workers log."""
     log_format: LogFormat = "auto"
     """How workers log: `json`, one object a line; `text`; or `auto`, text on a terminal only."""
     control_concurrency: Count = 2
