@@ -20,6 +20,7 @@ from umbel.redaction import Redactor, url_secrets
 from umbel.settings import Settings
 
 _UID: Final = "umbel.logging"
+_LOGGING_COMMANDS: Final = ("worker", "beat", "flower")
 
 
 class LogSetup:
@@ -27,14 +28,18 @@ class LogSetup:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        command = _command()
-        self._process = f"{command}@{socket.gethostname()}"
-        if command == "flower":  # it has no signal of its own; its own handler finds ours
-            self.install(logging.getLevelNamesMapping()[settings.log_level])
+        self._process = "umbel"
+
+    def start(self, command: str) -> None:
+        """Set up at once, for Celery does so late, and Flower has no signal for it at all."""
+        if command in _LOGGING_COMMANDS:
+            self._process = f"{command}@{socket.gethostname()}"
+            self.install(self._level_of_settings)
 
     def name_worker(self, hostname: str) -> None:
-        """The name that every line of this process tells."""
+        """From here on lines tell the name under which Celery knows this worker."""
         self._process = hostname
+        self.install(self._level_of_settings)
 
     def install(self, level: int, path: str | None = None) -> None:
         """Make one handler, on standard error or a file, the only one of this process."""
@@ -56,14 +61,19 @@ class LogSetup:
         pool = pool_logger()
         pool.handlers[:] = [handler]
         pool.setLevel(max(level, logging.ERROR))
+        logging.captureWarnings(capture=True)
 
     def level(self, given: int) -> int:
         """Celery's --loglevel if it was given, else the setting."""
         context = click.get_current_context(silent=True)
         source = context.get_parameter_source("loglevel") if context is not None else None
         if source in (None, ParameterSource.DEFAULT):
-            return logging.getLevelNamesMapping()[self._settings.log_level]
+            return self._level_of_settings
         return given
+
+    @property
+    def _level_of_settings(self) -> int:
+        return logging.getLevelNamesMapping()[self._settings.log_level]
 
     def _is_json(self, *, has_file: bool) -> bool:
         match self._settings.log_format:
@@ -88,6 +98,7 @@ def secrets_of(settings: Settings, environment: Mapping[str, str]) -> list[str]:
 def connect_logging(settings: Settings) -> LogSetup:
     """Tie the log to Celery's signals: its set-up, and what the lines of a task are about."""
     setup = LogSetup(settings)
+    setup.start(_command())
 
     def on_worker_named(sender: str, **_: object) -> None:
         setup.name_worker(sender)
@@ -114,8 +125,6 @@ def connect_logging(settings: Settings) -> LogSetup:
 
 
 def _command() -> str:
-    """`worker`, `beat` or `flower`, whatever Celery's command line was asked for."""
+    """What Celery's command line was asked for: `worker`, `beat`, `flower`; "" elsewhere."""
     context = click.get_current_context(silent=True)
-    if context is None:
-        return "umbel"
-    return context.invoked_subcommand or context.info_name or "umbel"
+    return (context.invoked_subcommand or context.info_name or "") if context is not None else ""
