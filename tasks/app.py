@@ -9,6 +9,7 @@ from tasks.inspect_guard import install_inspect_guard
 from tasks.kombu_guard import install_guard
 from tasks.lifecycle import connect_signals
 from tasks.log_setup import connect_logging
+from tasks.message_guard import install_message_guard
 from tasks.quiet_task import QuietTask
 from tasks.runtime import required_urls, runtime
 from tasks.step import run_step
@@ -48,6 +49,7 @@ def broker_app(settings: Settings) -> Celery:
     app.conf.update(celery_configuration(settings))
     install_guard()
     install_inspect_guard()
+    install_message_guard()
     return app
 
 
