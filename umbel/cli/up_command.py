@@ -21,7 +21,7 @@ def up_command(data: Path | None, *, is_json: bool) -> int:
         from umbel.cli.up_system import UpSystem
 
         system = UpSystem(settings, data, began=began)
-        return system.run(JsonWriter(sys.stdout) if is_json else TextWriter(sys.stdout))
+        system.run(JsonWriter(sys.stdout) if is_json else TextWriter(sys.stdout))
     except (UmbelError, KeyboardInterrupt) as error:
         code = exit_code_of(error)
         if isinstance(error, UmbelError):

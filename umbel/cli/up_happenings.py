@@ -19,7 +19,7 @@ Topic = Literal["model", "servers", "database", "note"]
 class Progress:
     """Something on the way, or a remark."""
 
-    type: ClassVar[str] = "progress"
+    type: ClassVar[str] = "system.progress"
     process: str = UP
     topic: Topic
     text: str
@@ -122,7 +122,7 @@ class SystemStopped:
 class SystemFailed:
     """Why the command ends without being asked to."""
 
-    type: ClassVar[str] = "error"
+    type: ClassVar[str] = "system.failed"
     process: str = UP
     message: str
     exit_code: int

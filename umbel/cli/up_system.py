@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from tools.registry import load_registry
 from umbel.cli.early_checks import check_given_servers
@@ -63,7 +63,7 @@ class UpSystem:
         self._screen: UpScreen | None = None
         self._log: BoundedLog | None = None
 
-    def run(self, writer: Writer) -> int:
+    def run(self, writer: Writer) -> NoReturn:
         """Run the system until a signal or an error ends it.
 
         Raises:
