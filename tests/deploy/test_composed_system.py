@@ -1,16 +1,19 @@
 """What docker-compose.yml starts carries a run, under the rights it gives, and drains."""
 
 import json
+import re
 import subprocess
 import urllib.error
 import urllib.request
 from base64 import b64encode
 from typing import Any
 
+import psycopg
 import pytest
 import redis
+from sqlalchemy import make_url
 
-from tests.deploy.composition import GIVEN, compose_services
+from tests.deploy.composition import GIVEN, ROOT, compose_services
 from tests.deploy.conftest import BIN, ComposedSystem
 from tests.worker_processes import wait_until
 from umbel.service import Service
@@ -48,6 +51,11 @@ def flower_page(system: ComposedSystem, path: str) -> Any:
         return {}  # it does not listen yet
 
 
+def doctor(system: ComposedSystem) -> list[dict[str, Any]]:
+    said = answer_of(system, "control", ["umbel", "doctor", "--json"])
+    return [json.loads(line) for line in said.stdout.splitlines()]
+
+
 def test_the_composed_processes_carry_a_run_under_the_rights_they_are_given(
     composed: ComposedSystem,
 ) -> None:
@@ -82,8 +90,34 @@ def test_the_composed_processes_carry_a_run_under_the_rights_they_are_given(
         check = compose_services(composed.variables)[name]["healthcheck"]["test"][1:]
         healthy = answer_of(composed, name, check)
         assert healthy.returncode == 0, (name, healthy.stderr)
+    parts = {part["part"]: part for part in doctor(composed)}
+    for name in ("settings", "database", "migrations", "broker", "queues", "workers"):
+        assert parts[name]["state"] == "ok", parts[name]
+    assert parts["redis"]["state"] != "problem", parts["redis"]
     denied = [line for line in composed.lines if "permission" in line.lower() or "NOPERM" in line]
     assert denied == []
+
+
+def test_retention_removes_old_threads_whole_and_nothing_else(composed: ComposedSystem) -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    found = re.search(r"```sql\n(BEGIN;.*?COMMIT;)\n```", text, re.DOTALL)
+    assert found is not None
+    url = make_url(composed.database_url).set(drivername="postgresql")
+    with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
+
+        def kept() -> list[int]:
+            tables = ("threads", "runs", "calls", "evidence", "events", "model_calls", "run_specs")
+            counts = [f"(SELECT count(*) FROM {table})" for table in tables]
+            row = connection.execute(f"SELECT {', '.join(counts)}".encode()).fetchone()
+            return list(row or ())
+
+        before = kept()
+        assert min(before) > 0
+        connection.execute(found[1].encode())
+        assert kept() == before
+        connection.execute("UPDATE runs SET settled_at = settled_at - interval '100 days'")
+        connection.execute(found[1].encode())
+        assert max(kept()) == 0
 
 
 def test_health_is_only_asked_of_roles_that_there_are(composed: ComposedSystem) -> None:
