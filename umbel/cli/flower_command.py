@@ -6,6 +6,7 @@ from typing import Final
 import typer
 
 from tasks.app import broker_app
+from tasks.log_setup import LogSetup
 from umbel.cli import exits
 from umbel.cli.ending import say
 from umbel.errors import Misconfigured
@@ -20,6 +21,7 @@ def flower_command() -> int:
     auth = _required_auth(settings)
     host, port = _required_address(settings)
     app = broker_app(settings)
+    LogSetup(settings).start("flower")
     # Not at the top: these libraries are slow to load, and the settings may be refused.
     from umbel.flower_server import ClosedFlower
 
