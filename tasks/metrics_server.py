@@ -86,12 +86,11 @@ class MetricsServer:
             except OSError as error:
                 if not is_told:
                     log.warning(
-                        "metrics are not served at %s: %s. It is tried again every %g s; set "
-                        "UMBEL_METRICS_ADDRESS to another address, or to off.",
-                        *(self._address, error.strerror or error, self._retry_seconds),
+                        "metrics not served; set UMBEL_METRICS_ADDRESS to another address, or to off",
+                        extra={"address": self._address, "cause": error.strerror or str(error)},
                     )
                     is_told = True
                 Event().wait(self._retry_seconds)
                 continue
-            log.info("metrics are served at http://%s/metrics", self._address)
+            log.info("metrics served", extra={"url": f"http://{self._address}/metrics"})
             return

@@ -42,7 +42,7 @@ class TallyWriter:
         try:
             self.write(_END_SECONDS)
         except Exception as error:  # noqa: BLE001 - nothing may keep a process from ending
-            log.warning("last counts were lost", extra={"error": type(error).__name__})
+            log.warning("last counts lost", extra={"cause": type(error).__name__})
 
     def write(self, patience_seconds: float = -1) -> None:
         """Write what has been counted; does nothing while another thread is at it for so long.

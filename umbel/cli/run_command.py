@@ -243,6 +243,7 @@ def _settings_of_workers(settings: Settings, place: Place, model: ChosenModel) -
     return settings.model_copy(
         update={
             "tool_concurrency": tools,
+            "log_format": "json",  # this command reads it
             "database_url": place.database_url,
             "redis_url": place.redis_url,
             "model_base_url": model.base_url,
