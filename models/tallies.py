@@ -24,7 +24,7 @@ def add_tallies(database: Database, increments: Mapping[Series, float]) -> None:
     Raises:
         Unavailable: PostgreSQL does not answer. Added again after a lost answer, it counts twice.
     """
-    rows = sorted((*_row_of(series), n) for series, n in increments.items())
+    rows = [(*_row_of(series), n) for series, n in increments.items()]
     names, labels, n = zip(*rows, strict=True) if rows else ((), (), ())
     database.run((_ADD, {"names": list(names), "labels": list(labels), "n": list(n)}))
 

@@ -73,10 +73,14 @@ def test_processes_that_add_the_same_rows_in_any_order_wait_and_lose_nothing(
         pool = make_database()
         for _ in range(25):
             add_tallies(pool, dict.fromkeys(order, 1.0))
+        pool.close()  # and with it the session tells of its deadlocks
 
     with ThreadPoolExecutor(len(orders)) as threads:
         list(threads.map(add, orders))
-    assert load_tallies(make_database()) == dict.fromkeys(rows, 100.0)
+    database = make_database()
+    assert load_tallies(database) == dict.fromkeys(rows, 100.0)
+    deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    assert query(database, deadlocks) == [{"deadlocks": 0}]
 
 
 def test_the_look_tells_what_is_not_over(database: Database) -> None:
