@@ -5,7 +5,7 @@ without a gap, whatever was interrupted.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event as Pause
 from typing import Final
@@ -63,6 +63,7 @@ class RunTail:
             # All pieces of a reply are sent before its decision is committed: show them first.
             if look.found:
                 yield from self._live.pieces(0.001)
+            self._live.forget_decided(look.found)
             for happening in look.found:
                 happened = tell(look.run, happening, self._prices)
                 yield happened
@@ -96,13 +97,17 @@ class LiveText:
             "Redis does not answer: what the model is writing is not shown", "Redis answers again"
         )
 
+    def forget_decided(self, found: Sequence[Happening]) -> None:
+        """Do not show what is about to be told as decided: whoever comes late reads it once."""
+        for happening in found:
+            data = happening.event.data
+            if "attempt" in data:
+                self._decided.add((data.get("step"), data["attempt"]))
+
     def take(self, happened: Happened) -> Iterator[Moment]:
         """Note where the run is; the pieces that were waiting for it."""
-        facts = happened.facts
-        if "attempt" in facts and happened.kind.startswith(("step.", "run.")):
-            self._decided.add((facts.get("step"), facts["attempt"]))
         if happened.kind == "step.claimed":
-            self._step = int(str(facts["step"]))
+            self._step = int(str(happened.facts["step"]))
             yield from self._due()
 
     def pieces(self, wait_seconds: float) -> Iterator[Moment]:

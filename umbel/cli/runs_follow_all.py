@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from models.happenings import BATCH, read_happenings
 from models.listing import last_events, new_runs, unsettled_runs
 from models.runs import find_run
-from umbel.cli.moments import Happened, Moment
+from umbel.cli.moments import Happened, Moment, Progress
 from umbel.cli.runs_patience import PatientReader
 from umbel.cli.runs_reading import Record
 from umbel.cli.story import tell
@@ -27,6 +27,7 @@ from umbel.contracts import RunId
 POLL_SECONDS: Final = 0.5
 _SHARE: Final = 10
 """The pause is at least so many times the poll: the record is not there for being watched."""
+_LONGEST_REST: Final = 10.0
 _OVERLAP_SECONDS: Final = 30.0
 """An acceptance may be committed so long after the moment it bears."""
 _WATCHED: Final = 1_000
@@ -59,6 +60,7 @@ class TenantTail:
         self._tenant = tenant
         self._reader = PatientReader(record)
         self._start: datetime | None = None
+        self._is_told = False
         self._cursors: OrderedDict[str, int] = OrderedDict()
         """The number of the last event told of each run; the run that was told last comes last."""
         self._active: set[str] = set()
@@ -70,10 +72,14 @@ class TenantTail:
         while True:
             began = time.monotonic()
             poll = self._reader.ask(self._poll)
+            rest = min(max(POLL_SECONDS, _SHARE * (time.monotonic() - began)), _LONGEST_REST)
             yield from self._reader.remarks.take()
             if poll is None:
                 continue
-            rest = max(POLL_SECONDS, _SHARE * (time.monotonic() - began))
+            if not self._is_told:
+                self._is_told = True
+                words = f"every run of tenant {self._tenant!r} from now on"
+                yield Progress(topic="note", text=words)
             behind = self._behind(poll)
             while behind:
                 news = self._reader.ask(partial(self._news, run_ids=behind[:_RUNS_PER_LOOK]))
