@@ -191,7 +191,7 @@ def _all_events(app: Celery) -> Iterator[list[dict[str, Any]]]:
 def _has_heard(watched: Watched) -> bool:
     ended = watched.tasks_of(watched.answered).values()
     failed = watched.tasks_of(watched.broken).values()
-    return any(str(task["result"]).startswith("answer") for task in ended) and any(
+    return any("answer" in str(task["result"]) for task in ended) and any(
         task["state"] == "FAILURE" for task in failed
     )
 

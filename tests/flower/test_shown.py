@@ -3,18 +3,25 @@
 import ast
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import pytest
 from celery import Celery
 from celery.events.state import Task
+from celery.utils.imports import symbol_by_name
+from celery.worker.control import Panel
+from kombu import Connection
 
 from tasks import step, tool_call
+from tasks.inspect_guard import install_inspect_guard
 from tasks.quiet_task import QuietTask, TaskFailed
 from umbel.cli.flower_command import flower_command
 from umbel.errors import Misconfigured
 from umbel.flower import HIDDEN, format_task, shown_event
+from umbel.flower_guard import refuse_open_flower
 
 SECRET: Final = "hunter2-of-the-prompt"
 
@@ -76,6 +83,60 @@ def test_an_error_leaves_a_task_as_the_name_of_its_type() -> None:
     assert raised.value.__cause__ is None
 
 
+def test_workers_do_not_tell_the_arguments_of_a_message() -> None:
+    app = Celery("t", broker="memory://", set_as_current=False, task_cls=QuietTask)
+
+    @app.task(name="t.waits")
+    def waits(word: str) -> str:
+        return word
+
+    app.send_task("t.waits", args=[SECRET], argsrepr="call_01k9abc", kwargsrepr="", queue="t")
+    with app.connection() as connection, connection.SimpleQueue("t") as queue:
+        request = symbol_by_name(waits.Request)(queue.get(timeout=1), app=app, task=waits)
+        told = request.info(safe=False)
+    assert told["args"] == "call_01k9abc"
+    assert SECRET not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_told"),
+    [
+        (f"redis+socket://:{SECRET}@/run/valkey.sock", "redis+socket://:**@/run/valkey.sock"),
+        (f"redis://:{SECRET}@one/0;redis://:{SECRET}@two/0", "one"),
+    ],
+)
+def test_workers_do_not_tell_the_password_of_the_broker(url: str, is_told: str) -> None:
+    install_inspect_guard()
+    install_inspect_guard()
+    told = Panel.data["stats"](_WorkerState(Connection(url).info()))
+    assert told["broker"]["hostname"] == is_told
+    assert SECRET not in str(told["broker"]["alternates"])
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "environment", "is_refused"),
+    [
+        ("flower", [], {}, True),
+        ("flower", ["--port=5556"], {"FLOWER_BASIC_AUTH": ""}, True),
+        ("flower", ["--basic-auth=ann:secret"], {}, False),
+        ("flower", ["--auth=.*@example.org"], {}, False),
+        ("flower", [], {"FLOWER_BASIC_AUTH": "ann:secret"}, False),
+        ("worker", [], {}, False),
+        (None, [], {}, False),
+    ],
+)
+def test_celerys_own_flower_is_refused_only_when_it_would_be_open(
+    command: str | None, options: list[str], environment: dict[str, str], *, is_refused: bool
+) -> None:
+    with click.Context(click.Command("celery")) as context:
+        context.invoked_subcommand = command
+        refused = (
+            pytest.raises(Misconfigured, match="--basic-auth") if is_refused else nullcontext()
+        )
+        with refused:
+            refuse_open_flower(["celery", "flower", *options], environment)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
@@ -100,6 +161,17 @@ def test_flower_is_refused_with_a_remedy(
             monkeypatch.setenv(key, given)
     with pytest.raises(Misconfigured, match=remedy):
         flower_command()
+
+
+class _WorkerState:
+    """As much of a worker's state as Celery's answer to `stats` looks at."""
+
+    def __init__(self, broker: dict[str, Any]) -> None:
+        self.consumer = self.controller = self
+        self._broker = broker
+
+    def stats(self) -> dict[str, Any]:
+        return {"broker": self._broker}
 
 
 def _returned_lines(module: Any) -> Iterator[str]:
