@@ -43,8 +43,8 @@ def test_every_shown_command_is_known_here() -> None:
         ["pip", "install"],  # tests/wheel installs it
         ["umbel", "run"],
         ["umbel", "db"],
+        ["export", "UMBEL_FLOWER_AUTH=me:secret"],
         ["honcho", "start"],
-        ["celery", "-A"],
     ]
     assert len(blocks("python")) == 1
 
@@ -82,11 +82,14 @@ def test_a_service_enqueues_and_flower_shows_it_as_the_readme_says(
             "UMBEL_MODEL": "demo",
             "UMBEL_TOOL_CONCURRENCY": "2",
         }
-        migrate, start, flower = (shlex.split(command) for command in commands()[2:])
+        migrate, export, start = (shlex.split(command) for command in commands()[2:])
+        name, _, auth = export[1].partition("=")
+        port = free_port()
+        settings |= {name: auth, "UMBEL_FLOWER_ADDRESS": f"127.0.0.1:{port}"}
         subprocess.run(
             [BIN / migrate[0], *migrate[1:]], env=environment(settings), check=True, cwd=ROOT
         )
-        with running(start, settings), flower_on_a_free_port(flower, settings) as address:
+        with running(start, settings):
             snippet = blocks("python")[0].replace("/srv/plans", str(tmp_path))
             done = subprocess.run(
                 [sys.executable, "-c", snippet],
@@ -97,7 +100,7 @@ def test_a_service_enqueues_and_flower_shows_it_as_the_readme_says(
             )
             assert done.returncode == 0, done.stderr
             assert done.stdout.startswith("completed I am the demo model")
-            assert answered(f"{address}/") == 401, "Flower asks for the password"
+            assert first_answer(f"http://127.0.0.1:{port}/") == 401, "Flower asks for the password"
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
@@ -121,17 +124,18 @@ def running(command: list[str], settings: Mapping[str, str]) -> Iterator[None]:
         process.wait(timeout=30)
 
 
-@contextmanager
-def flower_on_a_free_port(command: list[str], settings: Mapping[str, str]) -> Iterator[str]:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    with running([*command, f"--port={port}"], settings):
-        end = time.monotonic() + WAIT_SECONDS
-        while answered(address) is None and time.monotonic() < end:
-            Event().wait(0.2)
-        yield address
+        return int(probe.getsockname()[1])
+
+
+def first_answer(address: str) -> int | None:
+    """The status of the first answer; None if there is none in time."""
+    end = time.monotonic() + WAIT_SECONDS
+    while (status := answered(address)) is None and time.monotonic() < end:
+        Event().wait(0.2)
+    return status
 
 
 def answered(address: str) -> int | None:

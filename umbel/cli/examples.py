@@ -56,8 +56,9 @@ Examples:
   umbel doctor --json | jq -r 'select(.state != "ok") | .remedy'
 """
 FLOWER: Final = """\b
-Example:
+Examples:
   UMBEL_FLOWER_AUTH=ann:secret umbel flower
+  UMBEL_FLOWER_AUTH=ann:secret UMBEL_FLOWER_ADDRESS=127.0.0.1:8555 umbel flower
 """
 RUNS_LIST: Final = """\b
 Examples:
