@@ -70,7 +70,7 @@ def test_every_line_that_a_task_can_return_is_shown() -> None:
 def test_an_error_leaves_a_task_as_the_name_of_its_type() -> None:
     app = Celery("t", broker="memory://", set_as_current=False, task_cls=QuietTask)
 
-    @app.task(name="t.leak")
+    @app.task(name="t.leak", shared=False)
     def leak() -> None:
         try:
             os.environ[SECRET]
@@ -86,7 +86,7 @@ def test_an_error_leaves_a_task_as_the_name_of_its_type() -> None:
 def test_workers_do_not_tell_the_arguments_of_a_message() -> None:
     app = Celery("t", broker="memory://", set_as_current=False, task_cls=QuietTask)
 
-    @app.task(name="t.waits")
+    @app.task(name="t.waits", shared=False)
     def waits(word: str) -> str:
         return word
 
