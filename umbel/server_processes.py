@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, ParamSpec, Self
 
+from umbel.child_orphans import Warden
 from umbel.child_process import Launch, signals_held, spawn
 from umbel.errors import InvalidInput
 
@@ -84,8 +85,9 @@ class _Running:
 class ServerProcesses:
     """A set of running processes; leaving the `with` block ends every one of them.
 
-    Each leads its own process group and gets SIGTERM when this process disappears. When a leader
-    ends, in whatever way, what is left of its group is killed.
+    Each leads its own process group and gets SIGTERM when this process disappears, and SIGKILL
+    where that does not help. When a leader ends, in whatever way, what is left of its group is
+    killed.
 
     Args:
         log_path: a file that gets every line as `name | line`; None writes none.
@@ -93,6 +95,7 @@ class ServerProcesses:
             come in order. An exception in it is logged and changes nothing.
         on_end: called once per process that ended without being asked to, from its thread.
         grace_seconds: how long leaving the block waits for processes to end by themselves.
+        orphan_seconds: how long they may outlive this process.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class ServerProcesses:
         on_line: Callable[[str, str], None] = _ignore_line,
         on_end: Callable[[EndedProcess], None] = _ignore_end,
         grace_seconds: float = 10.0,
+        orphan_seconds: float = 20.0,
     ) -> None:
         self._on_line = on_line
         self._on_end = on_end
@@ -110,6 +114,8 @@ class ServerProcesses:
         self._dead: list[EndedProcess] = []
         self._lock = threading.Lock()
         self._log_file = log_path.open("ab") if log_path is not None else None
+        self._orphan_seconds = orphan_seconds
+        self._warden: Warden | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -127,6 +133,9 @@ class ServerProcesses:
                 if self._log_file is not None:
                     self._log_file.close()
                     self._log_file = None
+                warden, self._warden = self._warden, None
+            if warden is not None:
+                warden.close()
 
     def start(self, spec: ProcessSpec) -> int:
         """Start a process and return its number.
@@ -142,9 +151,11 @@ class ServerProcesses:
                     f"A process named {spec.name!r} runs already; choose a new name."
                 )
         with signals_held():
+            warden = self._warden_of_all()
             child = spawn(
                 Launch(argv=spec.argv, env=spec.env, output=subprocess.PIPE, cwd=spec.cwd)
             )
+            warden.guard(child.pid)
             running = _Running(spec, child)
             with self._lock:
                 self._running[spec.name] = running
@@ -181,6 +192,13 @@ class ServerProcesses:
                 process.send(signal.SIGKILL, to_group=True)
             for process in running:
                 self._forget(process)
+
+    def _warden_of_all(self) -> Warden:
+        """Started with the first process: without one there is nothing to guard."""
+        with self._lock:
+            if self._warden is None:
+                self._warden = Warden(self._orphan_seconds)
+            return self._warden
 
     def _ask_to_end(self, names: Collection[str] | None) -> list[_Running]:
         running = self._named(names)
@@ -228,6 +246,8 @@ class ServerProcesses:
         # Not reaped by this wait: the zombie keeps its group's number from being given away.
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         running.send(signal.SIGKILL, to_group=True)
+        if (warden := self._warden) is not None:
+            warden.forget(child.pid)
         with running.lock:
             exit_code = child.wait()
             running.is_reaped = True

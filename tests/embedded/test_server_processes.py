@@ -224,3 +224,44 @@ def test_some_processes_are_ended_before_the_others() -> None:
         assert psutil.pid_exists(last)
         os.kill(last, signal.SIGKILL)
         heard.wait(lambda: heard.ends == [EndedProcess("step", -signal.SIGKILL)])
+
+
+STUBBORN_OWNER = """
+    import os, sys
+    from umbel.server_processes import ProcessSpec, ServerProcesses
+
+    spec = ProcessSpec("worker", (sys.executable, "-u", "-c", sys.argv[1]), dict(os.environ))
+    with ServerProcesses(
+        on_line=lambda _, line: print(line, flush=True), orphan_seconds=0.5
+    ) as processes:
+        processes.start(spec)
+        sys.stdin.read()
+"""
+
+
+def test_a_child_that_does_not_end_when_its_owner_is_killed_is_killed_with_its_group() -> None:
+    family = f"""
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-u", "-c", {STUBBORN + "signal.pause()"!r}])
+{STUBBORN}
+print(os.getpid(), child.pid)
+signal.pause()
+"""
+    with start_python(STUBBORN_OWNER, family) as owner:
+        assert owner.stdout is not None
+        lines = [owner.stdout.readline().strip() for _ in range(3)]
+        numbers = next(line for line in lines if line != "up")
+        orphans = [psutil.Process(int(number)) for number in numbers.split()]
+        owner.kill()
+        owner.wait()
+        assert all(orphan.is_running() for orphan in orphans)
+        assert eventually(lambda: not any(orphan.is_running() for orphan in orphans), 5)
+    assert len(orphans) == 2
+
+
+def test_leaving_the_block_ends_the_warden_too() -> None:
+    before = set(psutil.Process().children())
+    with ServerProcesses() as processes:
+        processes.start(python("worker", "import signal; signal.pause()"))
+        assert len(set(psutil.Process().children()) - before) == 2
+    assert set(psutil.Process().children()) - before == set()
