@@ -41,7 +41,7 @@ class Wanted:
     workspace: str | None = None
     run_id: str | None = None
     thread_id: str | None = None
-    policy: Mapping[str, object] = field(default_factory=dict)
+    policy: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 class Service:

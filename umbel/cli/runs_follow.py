@@ -5,7 +5,7 @@ without a gap, whatever was interrupted.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event as Pause
 from typing import Final
@@ -52,7 +52,7 @@ class RunTail:
         self.seq = after
         """The last event that was shown to its end."""
 
-    def moments(self) -> Iterator[Moment]:
+    def moments(self) -> Generator[Moment]:
         """Everything that happens, in order; ends when the run is settled and all of it is told."""
         while True:
             look = self._reader.ask(self._look)

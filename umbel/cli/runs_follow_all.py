@@ -6,7 +6,7 @@ that just came, and those that were told of lately, so that nothing is missed or
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -67,7 +67,7 @@ class TenantTail:
         self._polled_at = time.monotonic()
         self._pause = Pause()
 
-    def moments(self) -> Iterator[Moment]:
+    def moments(self) -> Generator[Moment]:
         """What happens to any run, in the order of the database's clock; never ends."""
         while True:
             began = time.monotonic()
