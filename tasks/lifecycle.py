@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+from billiard.exceptions import WorkerLostError
 from celery import Celery, signals
 
 from models.database import Database
@@ -80,6 +81,11 @@ class WorkerLifecycle:
         """In a new pool child: a row and a runtime of its own."""
         self.metrics.forget()
         self._start_process()
+
+    def bury_child(self) -> None:
+        """A pool child died with a task: whatever it held is free with the next sweep."""
+        if self._presence is not None:
+            self._presence.look_now()
 
     def drain(self) -> None:
         """The worker was asked to end: all its processes hand their streams and reads back."""
@@ -185,6 +191,11 @@ def connect_signals(app: Celery, settings: Settings) -> WorkerLifecycle:
     def on_shutting_down(**_: object) -> None:
         lifecycle.drain()
 
+    def on_task_failure(exception: object = None, **_: object) -> None:
+        # Sent by the parent for a child that is gone; by a child for whatever its tasks raise.
+        if isinstance(exception, WorkerLostError):
+            lifecycle.bury_child()
+
     def on_child_shutdown(**_: object) -> None:
         lifecycle.end_process()
 
@@ -195,6 +206,7 @@ def connect_signals(app: Celery, settings: Settings) -> WorkerLifecycle:
         (signals.worker_init, on_worker_init),
         (signals.worker_ready, on_worker_ready),
         (signals.worker_process_init, on_child_init),
+        (signals.task_failure, on_task_failure),
         (signals.worker_shutting_down, on_shutting_down),
         (signals.worker_shutdown, on_worker_shutdown),
         (signals.worker_process_shutdown, on_child_shutdown),

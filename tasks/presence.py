@@ -30,6 +30,9 @@ ON CONFLICT (id) DO UPDATE SET beat_at = now()
 _FORGET: Final = b"DELETE FROM workers WHERE id = ANY($1::text[])"
 _KNOWN: Final = b"SELECT id, pid FROM workers WHERE node = $1"
 
+_GLANCE_SECONDS: Final = 0.1
+"""Longest time until a request to look is heard: a native thread cannot wait for an event."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -54,6 +57,7 @@ class Presence:
         self._connection: pq.abc.PGconn | None = None
         self._known: dict[str, int] = {}
         self._is_over = False
+        self._is_asked = False
         self.faults: deque[str] = deque(maxlen=20)
         """What went wrong, for a logger on another thread to take: this one must not log."""
 
@@ -64,6 +68,10 @@ class Presence:
     def stop(self) -> None:
         """Beat no more: this process is about to remove its row."""
         self._is_over = True
+
+    def look_now(self) -> None:
+        """A child has died: do not wait for the next beat to remove its row. Returns at once."""
+        self._is_asked = True
 
     @property
     def is_lost(self) -> bool:
@@ -79,7 +87,12 @@ class Presence:
             except Exception as error:  # noqa: BLE001 - a heartbeat must survive whatever happens
                 self.faults.append(f"{type(error).__name__}: {error}")
                 self._connection = None
-            native_pause(self._beat_seconds)
+            self._pause_until(began + self._beat_seconds)
+
+    def _pause_until(self, moment: float) -> None:
+        while not self._is_asked and (left := moment - time.monotonic()) > 0:
+            native_pause(min(left, _GLANCE_SECONDS))
+        self._is_asked = False
 
     def _beat(self) -> None:
         if self._connection is None:
