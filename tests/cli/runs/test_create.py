@@ -143,6 +143,7 @@ def read_to(process: "subprocess.Popen[str]", seq: int) -> None:
     raise AssertionError(f"event {seq} was not shown")
 
 
+@pytest.mark.slow
 def test_a_real_tail_that_is_interrupted_says_how_to_go_on_and_that_goes_on(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:

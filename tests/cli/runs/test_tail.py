@@ -8,16 +8,18 @@ import pytest
 import redis
 
 from locks.live import LivePublisher, LiveReader
+from loop.decision import Answer
 from loop.outcome import Returned
 from models.calls import settle
 from models.database import Database
 from models.owner import resume_run
-from models.steps import claim_step
+from models.steps import claim_step, commit_answer
 from tests.cli.stories import a_completed_run, a_run_with_an_unknown_change
 from tests.factories import OWNER, RunWish, a_run
 from tests.models.story import (
     ME,
     READ,
+    an_exchange,
     change,
     claimed,
     dispatched,
@@ -25,6 +27,7 @@ from tests.models.story import (
     started,
 )
 from tests.services import Place
+from umbel.cli import runs_follow_all
 from umbel.cli.moments import Happened, ModelText, Moment, Progress
 from umbel.cli.runs_follow import LiveText, RunTail
 from umbel.cli.runs_follow_all import TenantTail
@@ -302,6 +305,20 @@ def test_of_all_runs_one_that_was_paused_before_is_told_from_its_resume_on(
     assert news_of(moments, 1) == [(run_id, events + 1)]
     assert claim_step(database, run_id, 2, ME) is not None
     assert news_of(moments, 1) == [(run_id, events + 2)]
+    moments.close()
+
+
+def test_of_all_runs_one_that_ends_between_two_looks_is_told_to_its_end(
+    database: Database, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_follow_all, "_WATCHED", 1)
+    run_id, *_ = [a_run(database).run_id for _ in range(3)]
+    change(database, "UPDATE runs SET accepted_at = now() - interval '1 hour'")
+    moments = TenantTail(record, OWNER.tenant).moments()
+    next(moments)
+    claim = claimed(database, run_id)
+    commit_answer(database, claim, an_exchange(), Answer("Done."))
+    assert news_of(moments, 4) == [(run_id, n) for n in range(2, 6)]
     moments.close()
 
 
