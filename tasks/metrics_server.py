@@ -86,7 +86,7 @@ class MetricsServer:
             except OSError as error:
                 if not is_told:
                     log.warning(
-                        "metrics not served; set UMBEL_METRICS_ADDRESS to another address, or to off",
+                        "metrics not served; set UMBEL_METRICS_ADDRESS to another, or to off",
                         extra={"address": self._address, "cause": error.strerror or str(error)},
                     )
                     is_told = True

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from loop.response import ModelTurn, Failure, Usage
+from loop.response import Failure, ModelTurn, Usage
 from models.database import Database
 from models.owner import steer_run, stop_run
 from models.steps import Claim

@@ -57,6 +57,7 @@ class Postgres(EmbeddedServer):
         return f"postgresql+psycopg://{_NAME}@/{_NAME}?host={run}&port={_PORT}"
 
     def is_ready(self) -> bool:
+        """Whether it takes connections now."""
         return _is_prepared(self._site.run)
 
     def _arguments(self) -> list[str]:

@@ -38,6 +38,7 @@ class Valkey(EmbeddedServer):
         return f"unix://{quote(str(self._site.run / _SOCKET))}"
 
     def is_ready(self) -> bool:
+        """Whether it takes connections now."""
         return _answers(self._site.run / _SOCKET)
 
     def _arguments(self) -> list[str]:
