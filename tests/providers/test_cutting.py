@@ -1,3 +1,4 @@
+import re
 from itertools import pairwise
 
 import pytest
@@ -13,6 +14,10 @@ CASES = read_every_case()
 PIECES = 8
 STREAMS = [case for case in CASES if (case.path / "wire.sse").exists()]
 CHAT_STREAMS = [case for case in STREAMS if case.provider is ChatProvider]
+
+
+# Not after a second backslash: there it is the text of arguments that were refused for it.
+ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -47,7 +52,7 @@ def test_damaged_answer_is_a_turn_not_an_exception(case: Case, cut: float, noise
     place = int(len(body) * cut)
     turn = read(case, [body[:place] + noise + body[place:]])
     stored = turn.model_dump_json()
-    assert "\\u0000" not in stored
+    assert ESCAPED_NUL.search(stored) is None
     assert ModelTurn.model_validate_json(stored) == turn
 
 
