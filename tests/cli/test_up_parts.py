@@ -43,6 +43,7 @@ ADDRESSES: Final = Addresses(
     database_url="postgresql+psycopg://umbel@/umbel?host=/srv/run&port=5432",
     redis_url="unix:///srv/run/valkey.sock",
     model="demo",
+    model_base_url="http://127.0.0.1:9/v1",
     flower_url="http://127.0.0.1:5555",
     flower_user="umbel",
     flower_password_file="/srv/umbel/flower.auth",

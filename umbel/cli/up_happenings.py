@@ -79,6 +79,8 @@ class Addresses:
     redis_url: str
     model: str
     """Of agents that name none."""
+    model_base_url: str
+    """Who enqueues must know it: it decides how the endpoint is spoken to."""
     flower_url: str | None
     flower_user: str | None
     flower_password_file: str | None

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
+from providers.profiles import DEFAULT_BASE_URL
 from tools.registry import load_registry
 from umbel.cli.early_checks import check_given_servers
 from umbel.cli.ending import Terminated, exit_code_of
@@ -198,6 +199,7 @@ class UpSystem:
             database_url=without_password(settings.database_url or ""),
             redis_url=without_password(settings.redis_url or ""),
             model=settings.model or "",
+            model_base_url=without_password(settings.model_base_url or DEFAULT_BASE_URL),
             flower_url=f"http://{settings.flower_address}" if has_flower else None,
             flower_user=auth.user if has_flower else None,
             flower_password_file=str(auth.file) if has_flower and auth.file else None,

@@ -78,3 +78,4 @@ def _addresses(told: Addresses) -> Iterator[str]:
     yield f"          export UMBEL_DATABASE_URL={shlex.quote(told.database_url)}"
     yield f"          export UMBEL_REDIS_URL={shlex.quote(told.redis_url)}"
     yield f"          export UMBEL_MODEL={shlex.quote(told.model)}"
+    yield f"          export UMBEL_MODEL_BASE_URL={shlex.quote(told.model_base_url)}"
