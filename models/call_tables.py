@@ -81,7 +81,12 @@ calls = Table(
         " AND (args_text IS NULL OR args_sha = sha256(convert_to(args_text, 'UTF8')))",
         name="args_sha",
     ),
-    Index("calls_ready_ix", text("ring_at NULLS FIRST"), postgresql_where=text("state = 'ready'")),
+    Index(
+        "calls_ready_ix",
+        "tenant",
+        text("ring_at NULLS FIRST"),
+        postgresql_where=text("state = 'ready'"),
+    ),
     Index("calls_started_ix", "holder", postgresql_where=text("state = 'started'")),
     comment="One tool call of a step.",
     postgresql_with=HOT_TABLE,

@@ -14,16 +14,26 @@ SELECT t.id FROM threads t JOIN runs r ON r.thread_id = t.id WHERE r.id = %(run_
 FOR UPDATE OF t
 """
 
+# Steps that have cost a worker belong to suspect workers while there is one. Where there is none,
+# a process carries at most one of them at a time, so that several do not die of the same one.
+MAY_TAKE: Final = """
+({run}.losses = 0 OR %(takes_suspects)s OR (
+  NOT EXISTS (SELECT 1 FROM workers w WHERE w.queues @> ARRAY['umbel.loop.suspect']
+    AND w.beat_at > now() - make_interval(secs => %(dead_after)s))
+  AND NOT EXISTS (SELECT 1 FROM runs h
+    WHERE h.work = 'held' AND h.holder = %(worker)s AND h.losses > 0)))
+"""
+
 # Claim: only ready work, and only the step the message spoke of. Opens the attempt's row, unless a
 # stored reply waits to be applied (its decision could not be written). The event before it says
 # since when the run was ready, unless it had to wait.
-CLAIM: Final = """
+CLAIM: Final = f"""
 WITH r AS (
   UPDATE runs SET work = 'held', status = 'running', reason = NULL, detail = NULL,
     holder = %(worker)s, fence = fence + 1, attempts = attempts + 1,
     ring_at = NULL, rings = 0, not_before = NULL, next_seq = next_seq + 1
   WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready' AND stop_at IS NULL
-    AND (not_before IS NULL OR not_before <= now())
+    AND (not_before IS NULL OR not_before <= now()) AND {MAY_TAKE.format(run="runs")}
   RETURNING id, tenant, thread_id, owner, step, attempts, failures, corrections, calls_used, fence,
     steer_rev, source_rev, auth_rev, steers, next_seq - 1 AS seq),
 lost AS (
@@ -55,7 +65,7 @@ SELECT r.*, (SELECT attempt FROM opened) AS opened_attempt,
     WHERE b.run_id = r.id AND b.seq = r.seq - 1
       AND b.kind NOT IN ('step.retry', 'step.handed_back')) AS waited_seconds
 FROM r
-"""
+"""  # noqa: S608 - constant text, no input
 
 IS_READY: Final = "SELECT 1 FROM runs WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready'"
 

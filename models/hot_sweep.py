@@ -22,8 +22,8 @@ WITH dead AS (
   WHERE r.work = 'held' AND {_DEAD.format(holder="r.holder")}
   ORDER BY r.id LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED),
 t AS (
-  UPDATE runs SET fence = fence + 1, losses = losses + 1, holder = NULL, ring_at = now(),
-    next_seq = next_seq + 1 + (d.gives_up OR d.ends)::int,
+  UPDATE runs SET fence = fence + 1, losses = losses + 1, holder = NULL, ring_at = NULL,
+    rings = 0, next_seq = next_seq + 1 + (d.gives_up OR d.ends)::int,
     work = CASE WHEN d.gives_up OR d.ends THEN 'none' ELSE 'ready' END,
     status = CASE WHEN d.ends THEN 'cancelled' WHEN d.gives_up THEN 'paused' ELSE 'running' END,
     reason = CASE WHEN d.ends THEN 'owner_stop' WHEN d.gives_up THEN 'lost_worker' END,
@@ -94,28 +94,50 @@ e AS (
 SELECT id, step FROM p
 """
 
-# Ready rows that were not announced, or were announced a while ago and are still ready.
+# Ready rows that were not announced, or were announced a while ago and are still ready. While the
+# broker's list has messages a row waits longer each time, for its message may be one of them; an
+# empty list says that it is not.
 _DUE: Final = """
-(ring_at IS NULL OR ring_at < now() - make_interval(
-  secs => least(%(ring_after)s * power(2, least(rings, 12)), 600)))
+(x.ring_at IS NULL OR x.ring_at < now() - make_interval(secs => CASE
+  WHEN x.rings = 0 OR %(is_empty)s THEN %(ring_after)s
+  ELSE least(600,
+    %(ring_after)s * 3 * power(2, least(x.rings, 12) - 1) * (0.8 + 0.4 * random())) END))
+"""
+# One of each tenant, then another one of each: nobody stands in front of everybody. Tenants are
+# found by hopping along the index.
+_RING: Final = """
+WITH RECURSIVE t AS (
+  (SELECT tenant FROM {table} WHERE {state} ORDER BY tenant LIMIT 1)
+  UNION ALL
+  SELECT n.tenant FROM t CROSS JOIN LATERAL (
+    SELECT o.tenant FROM {table} o WHERE o.{state} AND o.tenant > t.tenant
+    ORDER BY o.tenant LIMIT 1) n),
+p AS (
+  SELECT d.id, d.place FROM t CROSS JOIN LATERAL (
+    SELECT x.id, x.ring_at, row_number() OVER (ORDER BY x.ring_at NULLS FIRST) AS place
+    FROM {table} x WHERE x.{state} AND x.tenant = t.tenant AND {due}
+    ORDER BY x.ring_at NULLS FIRST LIMIT %(limit)s) d
+  ORDER BY d.place, d.ring_at NULLS FIRST LIMIT %(limit)s),
+d AS (
+  SELECT x.id, p.place FROM p JOIN {table} x ON x.id = p.id WHERE x.{state} AND {due}
+  FOR UPDATE OF x SKIP LOCKED)
+UPDATE {table} SET ring_at = now(), rings = least(rings + 1, 1000) FROM d WHERE {table}.id = d.id
+RETURNING {columns}, d.place
 """
 
-DUE_STEPS: Final = f"""
-WITH d AS (
-  SELECT id FROM runs
-  WHERE work = 'ready' AND (not_before IS NULL OR not_before <= now()) AND {_DUE}
-  ORDER BY ring_at NULLS FIRST LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
-UPDATE runs SET ring_at = now(), rings = least(rings + 1, 1000) FROM d WHERE runs.id = d.id
-RETURNING runs.id, runs.step, runs.rings
-"""  # noqa: S608 - constant text, no input
-
-DUE_CALLS: Final = f"""
-WITH d AS (
-  SELECT id FROM calls WHERE state = 'ready' AND {_DUE}
-  ORDER BY ring_at NULLS FIRST LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
-UPDATE calls SET ring_at = now(), rings = least(rings + 1, 1000) FROM d WHERE calls.id = d.id
-RETURNING calls.id, calls.run_id, calls.tool, calls.attempt, calls.effect, calls.rings
-"""  # noqa: S608 - constant text, no input
+DUE_STEPS: Final = _RING.format(
+    table="runs",
+    state="work = 'ready'",
+    due=f"""((x.losses = 0 AND %(fresh)s) OR (x.losses > 0 AND %(suspects)s))
+    AND (x.not_before IS NULL OR x.not_before <= now()) AND {_DUE}""",
+    columns="runs.id, runs.step, runs.rings",
+)
+DUE_CALLS: Final = _RING.format(
+    table="calls",
+    state="state = 'ready'",
+    due=_DUE,
+    columns="calls.id, calls.run_id, calls.tool, calls.attempt, calls.effect, calls.rings",
+)
 
 # An announcement that the broker did not take: patience grows with messages, not with outages.
 TAKE_BACK_STEP_RINGS: Final = """

@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from models.schema import HOT_TABLE, NOW, Id, Moment, id_column, metadata, one_of, tenant_column
 from umbel.names import DECISION_KINDS, REASONS, RUN_STATUSES, WIRES, WORKS
@@ -31,6 +31,20 @@ workers = Table(
     Column("pid", Integer, nullable=False),
     Column("started_at", Moment, nullable=False, server_default=NOW),
     Column("beat_at", Moment, nullable=False, server_default=NOW),
+    Column(
+        "slots",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="steps or calls the process carries at once",
+    ),
+    Column(
+        "queues",
+        ARRAY(Text),
+        nullable=False,
+        server_default=text("'{}'::text[]"),
+        comment="what it consumes",
+    ),
     Index(None, "node"),
     comment="The only liveness the database believes: a row per process, beaten every few seconds.",
     postgresql_with={"fillfactor": 50},
@@ -159,7 +173,12 @@ runs = Table(
         name="settled",
     ),
     ForeignKeyConstraint(["thread_id"], ["threads.id"]),
-    Index("runs_ready_ix", text("ring_at NULLS FIRST"), postgresql_where=text("work = 'ready'")),
+    Index(
+        "runs_ready_ix",
+        "tenant",
+        text("ring_at NULLS FIRST"),
+        postgresql_where=text("work = 'ready'"),
+    ),
     Index("runs_held_ix", "holder", postgresql_where=text("work = 'held'")),
     Index("runs_queued_ix", "thread_id", "id", postgresql_where=text("status = 'queued'")),
     Index("runs_paused_ix", "reason", postgresql_where=text("status = 'paused'")),
@@ -193,7 +212,11 @@ run_specs = Table(
     Column("tools_sha", LargeBinary, nullable=False),
     Column("workspace", Text, comment="folder the run's file tools may touch"),
     Column("created_at", Moment, nullable=False, server_default=NOW),
+    Column("traceparent", Text, comment="trace of the caller, as W3C Trace Context writes it"),
     one_of("wire", WIRES),
+    CheckConstraint(
+        "traceparent ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'", name="traceparent"
+    ),
     CheckConstraint("policy_sha = sha256(convert_to(policy, 'UTF8'))", name="policy_sha"),
     CheckConstraint("tools_sha = sha256(convert_to(tools, 'UTF8'))", name="tools_sha"),
     ForeignKeyConstraint(["run_id"], ["runs.id"]),

@@ -10,6 +10,7 @@ from psycopg.errors import DivisionByZero, UniqueViolation
 from loop.decision import Answer, Pause, Retry
 from loop.response import ModelTurn
 from models import hot
+from models.claiming import FRESH, Duty
 from models.database import Database, Row
 from models.hot_sweep import PROMOTE
 from models.schema import parse_stored
@@ -94,9 +95,11 @@ class Applied:
     """Runs of the thread whose turn it now is, with their step."""
 
 
-def claim_step(database: Database, run_id: RunId, step: int, worker: WorkerId) -> Claim | None:
-    """Take a ready run for `worker`, or None: not ready, not due, or another step by now."""
-    parameters = {"run_id": run_id, "step": step, "worker": worker}
+def claim_step(
+    database: Database, run_id: RunId, step: int, worker: WorkerId, duty: Duty = FRESH
+) -> Claim | None:
+    """Take a ready run for `worker`, or None: not ready, not due, not its duty, or further on."""
+    parameters = duty.parameters() | {"run_id": run_id, "step": step, "worker": worker}
     try:
         [rows] = database.run((hot.CLAIM, parameters))
     except UniqueViolation:

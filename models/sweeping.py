@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from psycopg.errors import UniqueViolation
@@ -148,15 +149,40 @@ def promote_runs(database: Database, *, limit: int) -> list[DueStep]:
     return [DueStep(RunId(row["id"]), row["step"]) for row in rows]
 
 
-def due_steps(database: Database, *, ring_after_seconds: float, limit: int) -> list[DueStep]:
-    """Ready runs that nobody was told of, or not lately; marked as told now."""
-    [rows] = database.run((hot_sweep.DUE_STEPS, {"ring_after": ring_after_seconds, "limit": limit}))
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much may be announced on one queue now."""
+
+    limit: int
+    ring_after_seconds: float
+    """After which a row that was announced once, or whose queue is empty, is announced again."""
+    is_empty: bool = False
+    """Whether the broker has no message of the queue any more."""
+
+
+def due_steps(
+    database: Database, room: Room, *, fresh: bool = True, suspects: bool = True
+) -> list[DueStep]:
+    """Ready runs that nobody was told of, or not lately; marked as told now.
+
+    In the order to announce them: one of each tenant, then another one of each.
+
+    Args:
+        database: where they are.
+        room: how many, and after what time again.
+        fresh: those that have cost no worker in this step.
+        suspects: those that have.
+    """
+    asked = _asked(room) | {"fresh": fresh, "suspects": suspects}
+    [rows] = database.run((hot_sweep.DUE_STEPS, asked))
+    rows.sort(key=itemgetter("place"))
     return [DueStep(RunId(row["id"]), row["step"], row["rings"]) for row in rows]
 
 
-def due_calls(database: Database, *, ring_after_seconds: float, limit: int) -> list[DueCall]:
-    """Ready calls that nobody was told of, or not lately; marked as told now."""
-    [rows] = database.run((hot_sweep.DUE_CALLS, {"ring_after": ring_after_seconds, "limit": limit}))
+def due_calls(database: Database, room: Room) -> list[DueCall]:
+    """Ready calls that nobody was told of, or not lately; as `due_steps`."""
+    [rows] = database.run((hot_sweep.DUE_CALLS, _asked(room)))
+    rows.sort(key=itemgetter("place"))
     return [
         DueCall(
             CallId(row["id"]),
@@ -168,6 +194,14 @@ def due_calls(database: Database, *, ring_after_seconds: float, limit: int) -> l
         )
         for row in rows
     ]
+
+
+def _asked(room: Room) -> dict[str, float | bool]:
+    return {
+        "limit": room.limit,
+        "ring_after": room.ring_after_seconds,
+        "is_empty": room.is_empty,
+    }
 
 
 def take_back_rings(

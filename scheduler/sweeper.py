@@ -6,8 +6,9 @@ Liveness rests on this and on PostgreSQL alone. Any number may run; each batch i
 import logging
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from locks.ownership import OwnershipLocks
 from loop.outcome import Errored
@@ -15,6 +16,7 @@ from models.calls import MAX_READ_ATTEMPTS, CallRow, give_up, load_call
 from models.database import Database
 from models.sweeping import (
     DueCall,
+    Room,
     due_calls,
     due_steps,
     forget_workers,
@@ -25,10 +27,11 @@ from models.sweeping import (
     take_back_rings,
     take_over_runs,
 )
-from umbel.contracts import CallId, RunId
+from models.workers import living_slots
+from scheduler.bell import Bell, CallRing, Ring, StepRing
 from umbel.errors import Contended, Unavailable
 from umbel.faults import fault
-from umbel.names import Reason, RunStatus
+from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE, Reason, RunStatus, list_depth
 from umbel.tallies import LEASES_LOST, RUNS_SETTLED, UNKNOWN_OUTCOMES, Tallies
 
 log: Final = logging.getLogger(__name__)
@@ -39,18 +42,6 @@ LOST_READ: Final = (
     '{"error":{"code":"worker_lost","message":"The workers that ran this call were lost, '
     'several times. Nothing was changed."}}'
 )
-
-
-class Bell(Protocol):
-    """Announces ready work; never raises."""
-
-    def ring_step(self, run_id: RunId, step: int, rings: int = 0) -> bool:
-        """Announce a run's step."""
-        ...
-
-    def ring_call(self, call_id: CallId, tool: str = "", rings: int = 0) -> bool:
-        """Announce a call."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +148,6 @@ class Sweeper:
             self.tallies.add(LEASES_LOST, "taken_over")
             self._count(run.ended)
             self.locks.release(run.run_id, f"{run.dead_worker} {run.run_id}")
-            if run.is_ready:
-                self.bell.ring_step(run.run_id, run.step)
         return len(taken)
 
     def _count(self, ended: tuple[RunStatus, Reason] | None) -> None:
@@ -166,30 +155,56 @@ class Sweeper:
             self.tallies.add(RUNS_SETTLED, *ended)
 
     def _ring(self) -> int:
-        steps = due_steps(self.database, ring_after_seconds=self.ring_after_seconds, limit=BATCH)
-        calls = due_calls(self.database, ring_after_seconds=self.ring_after_seconds, limit=BATCH)
-        runs_unheard = [
-            step.run_id
-            for step in steps
-            if not self.bell.ring_step(step.run_id, step.step, step.rings)
-        ]
-        calls_unheard = [call.call_id for call in calls if not self._ring_or_give_up(call)]
-        if runs_unheard or calls_unheard:
-            take_back_rings(self.database, runs_unheard, calls_unheard)
+        """Top the broker's lists up; what does not fit stays in the record."""
+        lengths = self.bell.waiting()
+        if lengths is None:
+            return 0
+        slots = living_slots(self.database, dead_after_seconds=self.dead_after_seconds)
+        has_suspect_workers = SUSPECT_QUEUE in slots
+        steps = self._due_steps(LOOP_QUEUE, lengths, slots, suspects=not has_suspect_workers)
+        if has_suspect_workers:
+            steps += self._due_steps(SUSPECT_QUEUE, lengths, slots, fresh=False)
+        calls = due_calls(self.database, self._room(TOOLS_QUEUE, lengths, slots))
+        due: list[Ring] = [*steps]
+        due += [CallRing(c.call_id, c.tool, c.rings) for c in calls if not self._gave_up(c)]
+        if due and not self.bell.ring_all(due):
+            take_back_rings(
+                self.database,
+                [ring.run_id for ring in due if isinstance(ring, StepRing)],
+                [ring.call_id for ring in due if isinstance(ring, CallRing)],
+            )
         return len(steps) + len(calls)
 
-    def _ring_or_give_up(self, call: DueCall) -> bool:
+    def _due_steps(
+        self,
+        queue: str,
+        lengths: Mapping[str, int],
+        slots: Mapping[str, int],
+        *,
+        fresh: bool = True,
+        suspects: bool = True,
+    ) -> list[StepRing]:
+        room = self._room(queue, lengths, slots)
+        steps = due_steps(self.database, room, fresh=fresh, suspects=suspects)
+        return [StepRing(step.run_id, step.step, step.rings, queue) for step in steps]
+
+    def _room(self, queue: str, lengths: Mapping[str, int], slots: Mapping[str, int]) -> Room:
+        length = lengths.get(queue, 0)
+        room = max(0, list_depth(slots.get(queue, 0)) - length)
+        return Room(min(room, BATCH), self.ring_after_seconds, is_empty=length == 0)
+
+    def _gave_up(self, call: DueCall) -> bool:
         """A read that has cost several workers ends as an error instead of costing another."""
-        if call.effect != "mutation" and call.attempt >= MAX_READ_ATTEMPTS:
-            row: CallRow | None = load_call(self.database, call.call_id)
-            try:
-                settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
-            except Contended:
-                return False
-            self._count(settled.ended if settled is not None else None)
-            if settled is not None and settled.next_call is not None:
-                self.bell.ring_call(settled.next_call)
-            if settled is not None and settled.next_step is not None:
-                self.bell.ring_step(call.run_id, settled.next_step)
-            return True
-        return self.bell.ring_call(call.call_id, call.tool, call.rings)
+        if call.effect == "mutation" or call.attempt < MAX_READ_ATTEMPTS:
+            return False
+        row: CallRow | None = load_call(self.database, call.call_id)
+        try:
+            settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
+        except Contended:
+            return True  # it is due again after its time
+        self._count(settled.ended if settled is not None else None)
+        if settled is not None and settled.next_call is not None:
+            self.bell.ring_call(settled.next_call)
+        if settled is not None and settled.next_step is not None:
+            self.bell.ring_step(call.run_id, settled.next_step)
+        return True

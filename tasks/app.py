@@ -5,6 +5,7 @@ from typing import Any
 from celery import Celery
 from kombu import Exchange, Queue
 
+from tasks.claiming import carry_calls, carry_steps
 from tasks.inspect_guard import install_inspect_guard
 from tasks.kombu_guard import install_guard
 from tasks.lifecycle import connect_signals
@@ -12,11 +13,9 @@ from tasks.log_setup import connect_logging
 from tasks.message_guard import install_message_guard
 from tasks.quiet_task import QuietTask
 from tasks.runtime import required_urls, runtime
-from tasks.step import run_step
-from tasks.tool_call import run_call
 from umbel.contracts import CallId, RunId
 from umbel.errors import Misconfigured
-from umbel.names import CALL, CONTROL_QUEUE, LOOP_QUEUE, STEP, TOOLS_QUEUE
+from umbel.names import CALL, CONTROL_QUEUE, LOOP_QUEUE, STEP, SUSPECT_QUEUE, TOOLS_QUEUE
 from umbel.redis_url import broker_url
 from umbel.settings import Settings
 
@@ -75,7 +74,7 @@ def celery_configuration(settings: Settings) -> dict[str, Any]:
         # message would reach every queue.
         "task_queues": [
             Queue(name, Exchange(name, type="direct"), routing_key=name)
-            for name in (LOOP_QUEUE, TOOLS_QUEUE, CONTROL_QUEUE)
+            for name in (LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE, CONTROL_QUEUE)
         ],
         "task_routes": {
             "umbel.loop.*": {"queue": LOOP_QUEUE},
@@ -122,8 +121,8 @@ def register_tasks(app: Celery) -> None:
 
     @app.task(name=STEP)
     def step(run_id: str, step_no: int) -> str:
-        return run_step(runtime(), RunId(run_id), step_no)
+        return carry_steps(runtime(), RunId(run_id), step_no)
 
     @app.task(name=CALL)
     def call(call_id: str) -> str:
-        return run_call(runtime(), CallId(call_id))
+        return carry_calls(runtime(), CallId(call_id))

@@ -8,7 +8,7 @@ from models.database import Database
 from scheduler.beat import SweepScheduler
 from scheduler.sweeper import Sweeper
 from tasks.ringing import Ringer
-from tasks.runtime import required_urls
+from tasks.runtime import queue_room, required_urls
 from tasks.tally_writer import TallyWriter
 from umbel.settings import load_settings
 from umbel.tallies import Tallies
@@ -25,17 +25,18 @@ class Scheduler(SweepScheduler):
         database_url, redis_url = required_urls(settings)
         role = f"beat-{socket.gethostname()}-{os.getpid()}"
         database = Database(database_url, role=role[:40], pool_size=2)
+        client = connect(redis_url, role="beat")
         tallies = Tallies()
         self._writer = TallyWriter(tallies, database)
         self._writer.start(settings.beat_seconds)
         return Sweeper(
             database=database,
             locks=OwnershipLocks(
-                connect(redis_url, role="beat"),
+                client,
                 prefix=settings.redis_prefix,
                 ttl_seconds=settings.dead_after_seconds,
             ),
-            bell=Ringer(self.app),
+            bell=Ringer(self.app, queue_room(settings, database, client)),
             dead_after_seconds=settings.dead_after_seconds,
             ring_after_seconds=settings.ring_after_seconds,
             tallies=tallies,

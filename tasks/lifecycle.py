@@ -9,13 +9,15 @@ import gc
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from billiard.exceptions import WorkerLostError
 from celery import Celery, signals
 
 from models.database import Database
-from models.workers import drop_predecessors, register, remove
+from models.workers import Capacity, drop_predecessors, register, remove
+from tasks.broker_watch import BrokerWatch
 from tasks.drain import DrainFlag
 from tasks.metrics_consumer import ConsumerMetrics
 from tasks.native import is_gevent
@@ -31,6 +33,8 @@ from umbel.settings import Settings
 log: Final = logging.getLogger(__name__)
 
 PREFORK_POOLS: Final = ("prefork", "processes")
+_DRAIN_SECONDS: Final = 5.0
+"""For work that was begun without a message; the pool waits for everything else."""
 
 
 class WorkerLifecycle:
@@ -46,15 +50,16 @@ class WorkerLifecycle:
         self._node: Node | None = None
         self._presence: Presence | None = None
         self._writer: TallyWriter | None = None
+        self._watch: BrokerWatch | None = None
         self.metrics = ConsumerMetrics(settings)
 
-    def start_worker(self, *, hostname: str, pool: str) -> None:
+    def start_worker(self, *, hostname: str, pool: str, capacity: Capacity) -> None:
         """Before the pool starts: prove that no earlier life of this node is alive."""
         database_url, _ = required_urls(self._settings)
         self._role, self._pool = hostname.partition("@")[0], pool
         self._check_patching()
         self._lock = NodeLock(hostname, database_url)
-        self._node = Node(self._lock.acquire(), self._role, pool)
+        self._node = Node(self._lock.acquire(), self._role, pool, capacity)
         self._presence = Presence(
             database_url,
             self._node,
@@ -109,6 +114,8 @@ class WorkerLifecycle:
             ending = runtime()
         except KeyError:
             return
+        if self._watch is not None:
+            self._watch.finish(_DRAIN_SECONDS)
         remove(ending.database, ending.worker)
         if self._writer is not None:
             self._writer.finish()
@@ -124,13 +131,15 @@ class WorkerLifecycle:
             self._settings,
             self._app,
             worker,
-            role=self._role,
+            node=self._node,
             is_presence_lost=self._is_lost,
             draining=self._draining,
         )
         install_runtime(made)
         self._register(made)
         made.reads.start(self._draining)
+        self._watch = BrokerWatch(made)
+        self._watch.start()
         Reconciler(made).start(self._settings.dead_after_seconds)
         self._writer = TallyWriter(made.meter.tallies, made.database)
         self._writer.start(self._settings.beat_seconds)
@@ -146,6 +155,7 @@ class WorkerLifecycle:
                 role=node.role,
                 pool=node.pool,
                 pid=os.getpid(),
+                capacity=node.capacity,
             )
         )
 
@@ -180,36 +190,24 @@ def connect_signals(app: Celery, settings: Settings) -> WorkerLifecycle:
 
     def on_worker_init(sender: Any, **_: object) -> None:
         pool = _pool_name(sender.pool_cls)
-        _or_exit(lambda: lifecycle.start_worker(hostname=sender.hostname, pool=pool))
-
-    def on_worker_ready(**_: object) -> None:
-        lifecycle.start_beating()
-
-    def on_child_init(**_: object) -> None:
-        _or_exit(lifecycle.start_child)
-
-    def on_shutting_down(**_: object) -> None:
-        lifecycle.drain()
+        queues = tuple(sender.app.amqp.queues.consume_from)
+        slots = 1 if pool in PREFORK_POOLS else int(sender.concurrency)
+        start = partial(lifecycle.start_worker, hostname=sender.hostname, pool=pool)
+        _or_exit(lambda: start(capacity=Capacity(slots, queues)))
 
     def on_task_failure(exception: object = None, **_: object) -> None:
         # Sent by the parent for a child that is gone; by a child for whatever its tasks raise.
         if isinstance(exception, WorkerLostError):
             lifecycle.bury_child()
 
-    def on_child_shutdown(**_: object) -> None:
-        lifecycle.end_process()
-
-    def on_worker_shutdown(**_: object) -> None:
-        lifecycle.end_worker()
-
-    connections = (
+    connections: tuple[tuple[Any, Callable[..., None]], ...] = (
         (signals.worker_init, on_worker_init),
-        (signals.worker_ready, on_worker_ready),
-        (signals.worker_process_init, on_child_init),
+        (signals.worker_ready, lambda **_: lifecycle.start_beating()),
+        (signals.worker_process_init, lambda **_: _or_exit(lifecycle.start_child)),
         (signals.task_failure, on_task_failure),
-        (signals.worker_shutting_down, on_shutting_down),
-        (signals.worker_shutdown, on_worker_shutdown),
-        (signals.worker_process_shutdown, on_child_shutdown),
+        (signals.worker_shutting_down, lambda **_: lifecycle.drain()),
+        (signals.worker_shutdown, lambda **_: lifecycle.end_worker()),
+        (signals.worker_process_shutdown, lambda **_: lifecycle.end_process()),
     )
     for signal, receiver in connections:
         signal.connect(receiver, weak=False)

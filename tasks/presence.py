@@ -17,14 +17,16 @@ from typing import Final
 from psycopg import pq
 from sqlalchemy import make_url
 
+from models.workers import IDLE, Capacity
 from tasks.native import native_pause, start_native_thread
 from umbel.contracts import WorkerId, new_id
 
 # Rows that are missing come back: a cut longer than the clean-up's patience must not leave a living
 # process without one.
 _BEAT: Final = b"""
-INSERT INTO workers (id, node, role, pool, pid)
-SELECT w.id, $1, $2, $3, w.pid FROM unnest($4::text[], $5::int[]) AS w(id, pid)
+INSERT INTO workers (id, node, role, pool, slots, queues, pid)
+SELECT w.id, $1, $2, $3, $4::int, $5::text[], w.pid
+FROM unnest($6::text[], $7::int[]) AS w(id, pid)
 ON CONFLICT (id) DO UPDATE SET beat_at = now()
 """
 _FORGET: Final = b"DELETE FROM workers WHERE id = ANY($1::text[])"
@@ -41,6 +43,8 @@ class Node:
     identity: str
     role: str
     pool: str
+    capacity: Capacity = IDLE
+    """Of each of its processes."""
 
 
 class Presence:
@@ -51,6 +55,7 @@ class Presence:
     ) -> None:
         self._conninfo = libpq_conninfo(database_url)
         self._node = [node.identity.encode(), node.role.encode(), node.pool.encode()]
+        self._capacity = [str(node.capacity.slots).encode(), _array(node.capacity.queues)]
         self._beat_seconds = beat_seconds
         self._silence_allowed = dead_after_seconds * 0.8
         self._last_beat = time.monotonic()
@@ -111,7 +116,7 @@ class Presence:
                 del self._known[worker]
         if self._known and not self._is_over:
             ids, pids = list(self._known), list(self._known.values())
-            self._ask(_BEAT, [*self._node, _array(ids), _array(pids)])
+            self._ask(_BEAT, [*self._node, *self._capacity, _array(ids), _array(pids)])
 
     def _ask(self, sql: bytes, parameters: list[bytes]) -> "pq.abc.PGresult":
         assert self._connection is not None  # noqa: S101 - set by the only caller

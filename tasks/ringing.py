@@ -5,53 +5,116 @@ A message is a hint. Losing one costs time (the sweeper rings again), doubling o
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from celery import Celery
-from kombu.exceptions import OperationalError
+from kombu import Producer
+from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
+from scheduler.bell import CallRing, Ring, StepRing
+from tasks.queue_room import QueueRoom
 from umbel.contracts import CallId, RunId
-from umbel.names import CALL, STEP
+from umbel.names import CALL, LOOP_QUEUE, STEP, TOOLS_QUEUE
 
 log: Final = logging.getLogger(__name__)
 
 _REST_SECONDS: Final = 2.0
 """After a failure the broker is left alone for so long; the rows stay ready."""
+_TOGETHER: Final = 200
+"""Messages that are sent in one round trip."""
 
 
 class Ringer:
-    """Publishes steps and calls; never raises for a broker that is away."""
+    """Publishes steps and calls; never raises for a broker that is away.
 
-    def __init__(self, app: Celery) -> None:
+    Args:
+        app: its broker.
+        room: a single ring is left out while its queue is full; None: never.
+    """
+
+    def __init__(self, app: Celery, room: QueueRoom | None = None) -> None:
         self._app = app
+        self._room = room
         self._rest_until = 0.0
 
     def ring_step(self, run_id: RunId, step: int, rings: int = 0) -> bool:
-        """Announce that a run is ready for a step; False when the broker did not take it."""
-        task_id = f"{run_id}:s{step}" + (f":r{rings}" if rings else "")
-        return self._send(STEP, [run_id, step], task_id, f"{run_id} step {step}")
+        """Announce that a run is ready for a step; False when the broker did not take it.
+
+        True also when the queue is full: whoever frees a slot looks into the record.
+        """
+        return self._ring_alone(StepRing(run_id, step, rings), LOOP_QUEUE)
 
     def ring_call(self, call_id: CallId, tool: str = "", rings: int = 0) -> bool:
-        """Announce that a call is ready; False when the broker did not take it."""
-        task_id = call_id + (f":r{rings}" if rings else "")
-        return self._send(CALL, [call_id], task_id, f"{tool} {call_id}".strip())
+        """Announce that a call is ready; as `ring_step`."""
+        return self._ring_alone(CallRing(call_id, tool, rings), TOOLS_QUEUE)
 
-    def _send(self, name: str, arguments: list[str | int], task_id: str, shown: str) -> bool:
-        if time.monotonic() < self._rest_until:
+    def ring_all(self, rings: Sequence[Ring]) -> bool:
+        """Announce all of them in few round trips; False when the broker may have taken only some.
+
+        Whether there is room is the caller's question.
+        """
+        if self._is_resting():
             return False
         try:
-            self._app.send_task(
-                name,
-                args=arguments,
-                task_id=task_id,
-                argsrepr=shown,
-                kwargsrepr="",
-                retry=False,
-                ignore_result=True,
-            )
-        except (OperationalError, RedisError, OSError) as error:
-            self._rest_until = time.monotonic() + _REST_SECONDS
-            log.warning("message not taken by the broker", extra={"cause": type(error).__name__})
-            return False
+            with (
+                self._app.producer_pool.acquire(block=True, timeout=1) as producer,
+                producer.batch(_TOGETHER),  # type: ignore[attr-defined]  # stubs are older
+            ):
+                for ring in rings:
+                    self._publish(ring, producer)
+        except (KombuError, OperationalError, RedisError, OSError) as error:
+            return self._note_failure(error)
         return True
+
+    def waiting(self) -> Mapping[str, int] | None:
+        """Messages in each queue; None when the broker is away, empty when nobody can look."""
+        if self._is_resting():
+            return None
+        if self._room is None:
+            return {}
+        lengths = self._room.lengths()
+        if lengths is None:
+            self._rest_until = time.monotonic() + _REST_SECONDS
+        return lengths
+
+    def _ring_alone(self, ring: Ring, queue: str) -> bool:
+        if self._is_resting():
+            return False
+        if self._room is not None and not self._room.is_open(queue):
+            return True
+        try:
+            self._publish(ring)
+        except (OperationalError, RedisError, OSError) as error:
+            return self._note_failure(error)
+        return True
+
+    def _publish(self, ring: Ring, producer: Producer | None = None) -> None:
+        again = f":r{ring.rings}" if ring.rings else ""
+        arguments: list[str | int]
+        if isinstance(ring, StepRing):
+            name, queue, arguments = STEP, ring.queue, [ring.run_id, ring.step]
+            task_id, shown = f"{ring.run_id}:s{ring.step}", f"{ring.run_id} step {ring.step}"
+        else:
+            name, queue, arguments = CALL, TOOLS_QUEUE, [ring.call_id]
+            task_id, shown = ring.call_id, f"{ring.tool} {ring.call_id}".strip()
+        self._app.send_task(
+            name,
+            args=arguments,
+            task_id=task_id + again,
+            queue=queue,
+            argsrepr=shown,
+            kwargsrepr="",
+            retry=False,
+            ignore_result=True,
+            producer=producer,
+        )
+
+    def _is_resting(self) -> bool:
+        return time.monotonic() < self._rest_until
+
+    def _note_failure(self, error: Exception) -> bool:
+        self._rest_until = time.monotonic() + _REST_SECONDS
+        log.warning("message not taken by the broker", extra={"cause": type(error).__name__})
+        return False

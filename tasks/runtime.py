@@ -13,8 +13,10 @@ from celery import Celery
 from locks.live import LivePublisher
 from locks.ownership import OwnershipLocks, connect
 from locks.refusal_notes import RefusalNotes
+from models.claiming import FRESH, Duty
 from models.database import Database
 from models.records import SpecCache
+from models.workers import living_slots
 from providers.contract import Endpoint, ModelProvider, StreamLimits
 from providers.profiles import DEFAULT_BASE_URL
 from providers.refusals import Refusals, RefusalStore
@@ -22,6 +24,8 @@ from providers.wires import provider_for
 from tasks.claims_watch import ClaimsWatch
 from tasks.drain import DrainFlag
 from tasks.drain_reads import ReadInterrupter
+from tasks.presence import Node
+from tasks.queue_room import QueueRoom
 from tasks.ringing import Ringer
 from tasks.tallying import Meter
 from tools.preflight import PreflightHook
@@ -29,7 +33,7 @@ from tools.registry import ToolRegistry, load_registry
 from tools.typed_check import TypedArgumentsCheck
 from umbel.contracts import RunId, WorkerId
 from umbel.errors import Misconfigured
-from umbel.names import WIRES, WireName
+from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, WIRES, WireName
 from umbel.settings import Settings
 
 
@@ -76,6 +80,10 @@ class Runtime:
     claims: ClaimsWatch
     is_presence_lost: Callable[[], bool]
     """Others may take this process's work: stop and leave."""
+    queues: tuple[str, ...] = ()
+    slots: int = 1
+    """Steps or calls carried at once."""
+    duty: Duty = FRESH
     hooks: tuple[PreflightHook, ...] = ()
     draining: DrainFlag = field(default_factory=DrainFlag)
     """Set once the worker is asked to end: streams and reads are handed back."""
@@ -101,7 +109,7 @@ def build_runtime(
     app: Celery,
     worker: WorkerId,
     *,
-    role: str,
+    node: Node,
     is_presence_lost: Callable[[], bool],
     draining: DrainFlag,
 ) -> Runtime:
@@ -111,9 +119,10 @@ def build_runtime(
         Misconfigured: an address or a tool module is missing or wrong.
     """
     database_url, redis_url = required_urls(settings)
-    database = Database(database_url, role=role, pool_size=settings.pool_size)
+    queues = node.capacity.queues
+    database = Database(database_url, role=node.role, pool_size=settings.pool_size)
     registry = load_registry(settings.tools)
-    client = connect(redis_url, role=role, max_connections=settings.step_concurrency + 50)
+    client = connect(redis_url, role=node.role, max_connections=settings.step_concurrency + 50)
     return Runtime(
         worker=worker,
         database=database,
@@ -131,11 +140,27 @@ def build_runtime(
             first_event_seconds=settings.stream_first_event_seconds,
             progress_seconds=settings.stream_progress_seconds,
         ),
-        ringer=Ringer(app),
+        ringer=Ringer(app, queue_room(settings, database, client)),
         claims=ClaimsWatch(database, settings.beat_seconds),
         is_presence_lost=is_presence_lost,
         draining=draining,
+        queues=queues,
+        slots=node.capacity.slots,
+        duty=Duty(
+            takes_fresh=LOOP_QUEUE in queues,
+            takes_suspects=SUSPECT_QUEUE in queues,
+            dead_after_seconds=settings.dead_after_seconds,
+        ),
         meter=Meter(settings_of=settings.model_settings),
+    )
+
+
+def queue_room(settings: Settings, database: Database, client: redis.Redis) -> QueueRoom:
+    """How full the broker's lists are, for whoever rings."""
+    return QueueRoom(
+        client,
+        settings.redis_prefix,
+        lambda: living_slots(database, dead_after_seconds=settings.dead_after_seconds),
     )
 
 

@@ -91,7 +91,7 @@ def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
 def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
     database = runtime.database
     try:
-        claim = claim_step(database, run_id, step, runtime.worker)
+        claim = claim_step(database, run_id, step, runtime.worker, runtime.duty)
     except BaseException:  # an outage, or this greenlet was killed: the process lives on
         # The claim may have been committed and only its answer lost: a run held by a living worker
         # that does not know of it would wait for ever.

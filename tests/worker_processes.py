@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from tests.services import Place
-from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, TOOLS_QUEUE
+from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE
 from umbel.server_processes import EndedProcess, ProcessSpec, ServerProcesses
 
 Role = Literal["step", "tool", "control", "beat"]
@@ -32,7 +32,7 @@ _KEPT_LINES: Final = 400
 _QUEUES: Final = {
     "step": LOOP_QUEUE,
     "tool": f"{TOOLS_QUEUE},{CONTROL_QUEUE}",
-    "control": CONTROL_QUEUE,
+    "control": f"{CONTROL_QUEUE},{SUSPECT_QUEUE}",
 }
 _READY_WORDS: Final = (" ready.", "beat: Starting")
 

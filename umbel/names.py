@@ -6,8 +6,19 @@ STEP: Final = "umbel.loop.step"
 CALL: Final = "umbel.tools.call"
 
 LOOP_QUEUE: Final = "umbel.loop"
+SUSPECT_QUEUE: Final = "umbel.loop.suspect"
+"""Steps that have cost a worker: each is carried where it can hurt nobody else."""
 TOOLS_QUEUE: Final = "umbel.tools"
 CONTROL_QUEUE: Final = "umbel.control"
+
+
+def list_depth(slots: int) -> int:
+    """Messages a queue should have at most, for workers that carry so many at once."""
+    return max(2 * slots, _LEAST_DEPTH)
+
+
+_LEAST_DEPTH: Final = 10
+"""For workers that are about to start."""
 
 RunStatus = Literal[
     "queued", "running", "waiting", "paused", "cancelling", "completed", "failed", "cancelled"

@@ -50,17 +50,20 @@ class Service:
     def __init__(self, settings: Settings | None = None) -> None:
         """Raises Misconfigured when an address or a tool module is missing or wrong."""
         bind_server_packages()
+        from locks.ownership import connect
         from models.database import Database
         from tasks.app import make_app
         from tasks.ringing import Ringer
-        from tasks.runtime import required_urls
+        from tasks.runtime import queue_room, required_urls
         from tools.registry import load_registry
 
         self._settings = settings or load_settings()
-        database_url, _ = required_urls(self._settings)
+        database_url, redis_url = required_urls(self._settings)
         self._database = Database(database_url, role="service", pool_size=2)
         self._registry = load_registry(self._settings.tools)
-        self._ringer = Ringer(make_app(self._settings))
+        client = connect(redis_url, role="service", max_connections=2)
+        room = queue_room(self._settings, self._database, client)
+        self._ringer = Ringer(make_app(self._settings), room)
 
     def enqueue(
         self,

@@ -25,7 +25,8 @@ def test_a_system_has_a_control_worker_two_beats_under_names_of_their_own_and_fl
     settings = load_settings({"UMBEL_CONTROL_CONCURRENCY": "3"})
     commands = {spec.name: " ".join(spec.argv) for spec in system_specs(settings, Path("/"))}
     assert list(commands) == ["step", "tool", "control", "beat.1", "beat.2", "flower"]
-    assert "-P prefork -c 3 -Q umbel.control -n control@%h" in commands["control"]
+    queues = "umbel.control,umbel.loop.suspect"
+    assert f"-P prefork -c 3 -Q {queues} -n control@%h" in commands["control"]
     assert commands["beat.1"].endswith("-n beat.1@%h")
     assert commands["beat.2"].endswith("-n beat.2@%h")
     assert commands["flower"].endswith("-m umbel.cli flower")
@@ -80,12 +81,12 @@ def test_workers_start_in_a_private_folder_and_import_nothing_from_here(tmp_path
     assert {spec.env["TMPDIR"] for spec in specs} == {str(tmp_path)}
 
 
-def test_only_the_step_worker_is_given_the_key_of_the_model_and_only_flower_its_password(
+def test_only_who_carries_steps_gets_the_key_of_the_model_and_only_flower_its_password(
     tmp_path: Path,
 ) -> None:
     settings = load_settings({"UMBEL_API_KEY": "key", "UMBEL_FLOWER_AUTH": "ann:secret"})
     specs = system_specs(settings, tmp_path)
-    assert [spec.name for spec in specs if "key" in spec.env.values()] == ["step"]
+    assert [spec.name for spec in specs if "key" in spec.env.values()] == ["step", "control"]
     assert [spec.name for spec in specs if "ann:secret" in spec.env.values()] == ["flower"]
 
 

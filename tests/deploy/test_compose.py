@@ -77,9 +77,9 @@ def test_every_secret_comes_from_the_environment_and_is_named_in_the_example() -
             assert value.startswith("${"), line
 
 
-def test_only_step_workers_get_the_key_of_the_model() -> None:
+def test_only_who_carries_steps_gets_the_key_of_the_model() -> None:
     compose = compose_services()
-    assert [name for name in ALL if "keysecret" in str(compose[name])] == ["step"]
+    assert [name for name in ALL if "keysecret" in str(compose[name])] == ["step", "control"]
 
 
 def test_only_flower_gets_its_password_and_it_gets_no_rights_of_a_worker() -> None:

@@ -5,7 +5,7 @@ a fresh worker and the sweeper bring everything to rest, and the record must be 
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from models.steps import (
     hand_back,
     release_own,
 )
+from scheduler.bell import Ring
 from scheduler.sweeper import Sweeper
 from tests.factories import RunWish, a_run
 from tests.invariants import violations
@@ -66,6 +67,12 @@ class DeafBell:
 
     def ring_call(self, call_id: CallId, tool: str = "", rings: int = 0) -> bool:
         return True
+
+    def ring_all(self, rings: Sequence[Ring]) -> bool:
+        return True
+
+    def waiting(self) -> Mapping[str, int]:
+        return {}
 
 
 @dataclass

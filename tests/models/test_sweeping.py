@@ -12,6 +12,7 @@ from models.database import Database
 from models.steps import commit_answer
 from models.sweeping import (
     DueStep,
+    Room,
     TakenOver,
     due_calls,
     due_steps,
@@ -45,7 +46,7 @@ def take_over(database: Database, dead_after: float = DEAD_AFTER) -> list[TakenO
 
 
 def due(database: Database, ring_after: float = 60.0) -> list[DueStep]:
-    return due_steps(database, ring_after_seconds=ring_after, limit=10)
+    return due_steps(database, Room(10, ring_after))
 
 
 def test_a_run_of_a_dead_worker_is_ready_again_behind_a_new_fence(database: Database) -> None:
@@ -172,8 +173,10 @@ def test_a_ready_run_that_nobody_was_told_of_is_due_and_only_once(database: Data
     [
         (0, 9, False),
         (0, 11, True),
-        (1, 19, False),
-        (1, 21, True),
+        (1, 23, False),
+        (1, 37, True),
+        (2, 47, False),
+        (2, 73, True),
         (30, 590, False),
         (30, 610, True),
     ],
@@ -216,12 +219,12 @@ def test_a_held_or_settled_run_is_never_due(database: Database) -> None:
 
 def test_ready_calls_are_due_as_runs_are(database: Database) -> None:
     step = dispatched(database, READ, READ)
-    assert due_calls(database, ring_after_seconds=60, limit=10) == []
+    assert due_calls(database, Room(10, 60)) == []
     change(database, "UPDATE calls SET ring_at = NULL")
     started(database, step.calls[0])
-    [call] = due_calls(database, ring_after_seconds=60, limit=10)
+    [call] = due_calls(database, Room(10, 60))
     assert (call.call_id, call.tool, call.effect, call.rings) == (step.calls[1], "look", "read", 1)
-    assert due_calls(database, ring_after_seconds=60, limit=10) == []
+    assert due_calls(database, Room(10, 60)) == []
 
 
 def test_two_sweepers_find_each_due_row_once(

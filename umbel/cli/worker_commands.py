@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic import SecretStr
 
-from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, TOOLS_QUEUE
+from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE
 from umbel.server_processes import ProcessSpec
 from umbel.setting_kinds import OFF
 from umbel.settings import Settings
@@ -17,8 +17,8 @@ from umbel.settings_sources import CONFIG_FILE, CONFIG_VARIABLE, FILE_ONLY, vari
 _CELERY: Final = ("-m", "celery", "-A", "umbel.server", "--quiet")
 """Without banners: every line is one of the log."""
 _QUIET: Final = ("--without-gossip", "--without-mingle")
-_SECRETS: Final = {"UMBEL_API_KEY": "step", "UMBEL_FLOWER_AUTH": "flower"}
-"""Variables for one command alone: tools run code of others, and only step workers ask models."""
+_SECRETS: Final = {"UMBEL_API_KEY": ("step", "control"), "UMBEL_FLOWER_AUTH": ("flower",)}
+"""Variables for some commands alone: tools run code of others, and these ask models."""
 _OF_ONE_RUN: Final = ("step", "tool", "beat")
 _OF_A_SYSTEM: Final = {
     "step": "step",
@@ -90,7 +90,7 @@ def _specs(settings: Settings, folder: Path, chosen: Mapping[str, str]) -> list[
         ProcessSpec(
             name,
             (sys.executable, "-P", *commands[run], *_node(name, run)),
-            {key: value for key, value in everything.items() if _SECRETS.get(key, run) == run},
+            {key: value for key, value in everything.items() if run in _SECRETS.get(key, (run,))},
             cwd=folder,
         )
         for name, run in chosen.items()
@@ -125,7 +125,7 @@ def _commands(*, steps: str, tools: str, controls: str, log_level: str) -> dict[
     return {
         "step": worker("step", "gevent", steps, LOOP_QUEUE),
         "tool": worker("tool", "prefork", tools, TOOLS_QUEUE),
-        "control": worker("control", "prefork", controls, CONTROL_QUEUE),
+        "control": worker("control", "prefork", controls, f"{CONTROL_QUEUE},{SUSPECT_QUEUE}"),
         # Any number of beats may run: the schedule is in PostgreSQL, so there is no pid file.
         "beat": (*_CELERY, "beat", "--pidfile=", *level),
         "flower": ("-m", "umbel.cli", "flower"),

@@ -1,0 +1,115 @@
+"""A slot that becomes free looks into the record before it leaves.
+
+So neither a full queue nor a broker that is away makes it idle.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from models.claiming import next_call, next_step
+from tasks.runtime import Runtime
+from tasks.step import run_step
+from tasks.tool_call import run_call
+from umbel.contracts import CallId, RunId
+from umbel.errors import Unavailable
+from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE
+
+log: Final = logging.getLogger(__name__)
+
+MOST: Final = 20
+LONGEST_SECONDS: Final = 30.0
+"""After so many, or so long, a slot goes back to the pool: its message must end some time."""
+HEARD_SECONDS: Final = 1.0
+"""What was announced within this time is left to whoever hears of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A ready row that this process is to carry: itself, or by ringing for it."""
+
+    tenant: str
+    carry: Callable[[], str]
+    ring: Callable[[], bool]
+
+
+Look = Callable[[Runtime, str, float], Found | None]
+"""Finds the next row: of the tenant behind the given one, not announced within the given time."""
+
+
+def carry_steps(runtime: Runtime, run_id: RunId, step: int) -> str:
+    """Carry a run through one step, then others that are ready; a line that says what happened."""
+    said = run_step(runtime, run_id, step)
+    return said + _and_more(carry_next(runtime, find_step))
+
+
+def carry_calls(runtime: Runtime, call_id: CallId) -> str:
+    """Run a call, then others that are ready; a line that says what happened."""
+    said = run_call(runtime, call_id)
+    return said + _and_more(carry_next(runtime, find_call))
+
+
+def carry_next(runtime: Runtime, look: Look, *, heard_seconds: float = HEARD_SECONDS) -> int:
+    """Carry what is ready, one tenant after the other, until nothing is or the time is over."""
+    began, tenant = time.monotonic(), ""
+    for count in range(MOST + 1):
+        if runtime.draining.is_set() or runtime.is_presence_lost():
+            return count
+        found = _unless_away(lambda: look(runtime, tenant, heard_seconds))  # noqa: B023 - at once
+        if found is None:
+            return count
+        if count == MOST or time.monotonic() - began >= LONGEST_SECONDS:
+            found.ring()
+            return count
+        tenant = found.tenant
+        try:
+            found.carry()
+        except Exception:  # it is written down and given back; the message was about another one
+            log.exception("work found in the record failed")
+    return MOST
+
+
+def looks_of(runtime: Runtime) -> tuple[Look, ...]:
+    """Where a process of these queues looks."""
+    steps = {LOOP_QUEUE, SUSPECT_QUEUE} & set(runtime.queues)
+    calls = TOOLS_QUEUE in runtime.queues
+    return (*((find_step,) if steps else ()), *((find_call,) if calls else ()))
+
+
+def find_step(runtime: Runtime, after: str, heard_seconds: float) -> Found | None:
+    """The next step of this process's duty."""
+    found = next_step(
+        runtime.database, runtime.worker, runtime.duty, after=after, heard_seconds=heard_seconds
+    )
+    if found is None:
+        return None
+    return Found(
+        found.tenant,
+        lambda: run_step(runtime, found.run_id, found.step),
+        lambda: runtime.ringer.ring_step(found.run_id, found.step),
+    )
+
+
+def find_call(runtime: Runtime, after: str, heard_seconds: float) -> Found | None:
+    """The next call."""
+    found = next_call(runtime.database, after=after, heard_seconds=heard_seconds)
+    if found is None:
+        return None
+    return Found(
+        found.tenant,
+        lambda: run_call(runtime, found.call_id),
+        lambda: runtime.ringer.ring_call(found.call_id, found.tool),
+    )
+
+
+def _unless_away(look: Callable[[], Found | None]) -> Found | None:
+    try:
+        return look()
+    except Unavailable:
+        return None
+
+
+def _and_more(count: int) -> str:
+    return f"; then {count} more" if count else ""
