@@ -50,6 +50,8 @@ class Duty:
     takes_fresh: bool = True
     takes_suspects: bool = False
     """Steps that have cost a worker; others take them only where no such process lives."""
+    may_risk: bool = True
+    """Whether this process may be the one to take such a step now, where nobody else lives."""
     dead_after_seconds: float = 15.0
 
     def parameters(self) -> dict[str, Any]:
@@ -57,6 +59,7 @@ class Duty:
         return {
             "takes_fresh": self.takes_fresh,
             "takes_suspects": self.takes_suspects,
+            "may_risk": self.may_risk,
             "dead_after": self.dead_after_seconds,
         }
 
@@ -83,13 +86,13 @@ class NextCall:
 
 
 def next_step(
-    database: Database, worker: str, duty: Duty, *, after: str, heard_seconds: float
+    database: Database, duty: Duty, *, after: str, heard_seconds: float
 ) -> NextStep | None:
     """The step to carry next, marked as announced: of the tenant behind `after`, if it has one.
 
     Steps announced less than `heard_seconds` ago are left to whoever hears of them.
     """
-    asked = duty.parameters() | {"worker": worker, "after": after, "heard": heard_seconds}
+    asked = duty.parameters() | {"after": after, "heard": heard_seconds}
     [rows] = database.run((NEXT_STEP, asked))
     return NextStep(RunId(rows[0]["id"]), rows[0]["step"], rows[0]["tenant"]) if rows else None
 

@@ -15,13 +15,11 @@ FOR UPDATE OF t
 """
 
 # Steps that have cost a worker belong to suspect workers while there is one. Where there is none,
-# a process carries at most one of them at a time, so that several do not die of the same one.
+# a process carries at most one of them at a time (`may_risk`): several would die of the worst.
 MAY_TAKE: Final = """
-({run}.losses = 0 OR %(takes_suspects)s OR (
-  NOT EXISTS (SELECT 1 FROM workers w WHERE w.queues @> ARRAY['umbel.loop.suspect']
-    AND w.beat_at > now() - make_interval(secs => %(dead_after)s))
-  AND NOT EXISTS (SELECT 1 FROM runs h
-    WHERE h.work = 'held' AND h.holder = %(worker)s AND h.losses > 0)))
+({run}.losses = 0 OR %(takes_suspects)s OR (%(may_risk)s
+  AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.queues @> ARRAY['umbel.loop.suspect']
+    AND w.beat_at > now() - make_interval(secs => %(dead_after)s))))
 """
 
 # Claim: only ready work, and only the step the message spoke of. Opens the attempt's row, unless a
@@ -34,8 +32,8 @@ WITH r AS (
     ring_at = NULL, rings = 0, not_before = NULL, next_seq = next_seq + 1
   WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready' AND stop_at IS NULL
     AND (not_before IS NULL OR not_before <= now()) AND {MAY_TAKE.format(run="runs")}
-  RETURNING id, tenant, thread_id, owner, step, attempts, failures, corrections, calls_used, fence,
-    steer_rev, source_rev, auth_rev, steers, next_seq - 1 AS seq),
+  RETURNING id, tenant, thread_id, owner, step, attempts, losses, failures, corrections,
+    calls_used, fence, steer_rev, source_rev, auth_rev, steers, next_seq - 1 AS seq),
 lost AS (
   UPDATE model_calls m SET state = 'lost', closed_at = clock_timestamp() FROM r
   WHERE m.run_id = r.id AND m.step = r.step AND m.state = 'open'),

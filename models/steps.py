@@ -43,6 +43,8 @@ class Claim:
     steers: int
     """Corrections that the step's request holds, or held if its reply is stored."""
     stored_text: str | None
+    losses: int = 0
+    """Workers that this step has cost already."""
     waited_seconds: float | None = field(default=None, compare=False)
     """From ready to this claim; None: it had to wait, or nobody knows since when."""
 
@@ -284,5 +286,6 @@ def _claim_of(row: Row, worker: WorkerId) -> Claim:
         auth_rev=row["auth_rev"],
         steers=row["steers_held"],
         stored_text=row["stored_reply"],
+        losses=row["losses"],
         waited_seconds=row["waited_seconds"],
     )

@@ -6,7 +6,7 @@ So neither a full queue nor a broker that is away makes it idle.
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from models.claiming import next_call, next_step
@@ -80,9 +80,8 @@ def looks_of(runtime: Runtime) -> tuple[Look, ...]:
 
 def find_step(runtime: Runtime, after: str, heard_seconds: float) -> Found | None:
     """The next step of this process's duty."""
-    found = next_step(
-        runtime.database, runtime.worker, runtime.duty, after=after, heard_seconds=heard_seconds
-    )
+    duty = replace(runtime.duty, may_risk=not runtime.risk.locked())
+    found = next_step(runtime.database, duty, after=after, heard_seconds=heard_seconds)
     if found is None:
         return None
     return Found(

@@ -84,6 +84,8 @@ class Runtime:
     slots: int = 1
     """Steps or calls carried at once."""
     duty: Duty = FRESH
+    risk: Lock = field(default_factory=Lock)
+    """Held by the one step here that has cost a worker before."""
     hooks: tuple[PreflightHook, ...] = ()
     draining: DrainFlag = field(default_factory=DrainFlag)
     """Set once the worker is asked to end: streams and reads are handed back."""

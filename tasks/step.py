@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from loop.decide import RunSnapshot, decide
@@ -89,17 +89,35 @@ def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
 
 
 def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
-    database = runtime.database
+    """The step, unless it has cost a worker and another one like it is at work in this process."""
+    may_risk = runtime.risk.acquire(blocking=False)
     try:
-        claim = claim_step(database, run_id, step, runtime.worker, runtime.duty)
+        claim = _claim(runtime, run_id, step, may_risk=may_risk)
+        if may_risk and (claim is None or claim.losses == 0):
+            runtime.risk.release()
+            may_risk = False
+        if claim is None:
+            runtime.meter.idle(STEP)
+            return StepOutcome("nothing to do")
+        return _carry_claimed(runtime, claim)
+    finally:
+        if may_risk:
+            runtime.risk.release()
+
+
+def _claim(runtime: Runtime, run_id: RunId, step: int, *, may_risk: bool) -> Claim | None:
+    database, worker = runtime.database, runtime.worker
+    try:
+        return claim_step(database, run_id, step, worker, replace(runtime.duty, may_risk=may_risk))
     except BaseException:  # an outage, or this greenlet was killed: the process lives on
         # The claim may have been committed and only its answer lost: a run held by a living worker
         # that does not know of it would wait for ever.
-        persist(lambda: release_own(database, run_id, step, runtime.worker))
+        persist(lambda: release_own(database, run_id, step, worker))
         raise
-    if claim is None:
-        runtime.meter.idle(STEP)
-        return StepOutcome("nothing to do")
+
+
+def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
+    database, run_id, step = runtime.database, claim.run_id, claim.step
     bind(run_id=run_id, step_no=step, fence=claim.fence)
     try:
         fault("step.claimed", run_id=run_id, step=str(step))

@@ -33,7 +33,7 @@ def of_tenant(database: Database, tenant: str, count: int = 1) -> list[RunId]:
 
 
 def look(database: Database, after: str = "", duty: Duty = Duty()) -> NextStep | None:  # noqa: B008
-    return next_step(database, ME, duty, after=after, heard_seconds=0.0)
+    return next_step(database, duty, after=after, heard_seconds=0.0)
 
 
 def a_suspect(database: Database) -> RunId:
@@ -63,7 +63,7 @@ def test_tenants_take_turns_whatever_they_have_waiting(database: Database) -> No
 
 def test_what_was_just_announced_is_left_to_whoever_hears_of_it(database: Database) -> None:
     of_tenant(database, "one")
-    assert next_step(database, ME, Duty(), after="", heard_seconds=60.0) is None
+    assert next_step(database, Duty(), after="", heard_seconds=60.0) is None
     assert look(database) is not None
 
 
@@ -92,12 +92,13 @@ def test_where_no_suspect_worker_lives_others_take_such_steps_one_at_a_time(
     database: Database,
 ) -> None:
     a_control_worker(database)
-    first, second = a_suspect(database), a_suspect(database)
-    duty = Duty(dead_after_seconds=DEAD_AFTER)
+    run_id = a_suspect(database)
     fall_silent(database, CONTROL)
-    assert claim_step(database, first, 1, ME, duty) is not None
-    assert claim_step(database, second, 1, ME, duty) is None, "both would die of the worse one"
-    assert claim_step(database, second, 1, OTHER, duty) is not None
+    busy = Duty(dead_after_seconds=DEAD_AFTER, may_risk=False)
+    assert claim_step(database, run_id, 1, ME, busy) is None, "both would die of the worse one"
+    claim = claim_step(database, run_id, 1, OTHER, Duty(dead_after_seconds=DEAD_AFTER))
+    assert claim is not None
+    assert claim.losses == 1
 
 
 def test_a_suspect_worker_looks_for_nothing_else(database: Database) -> None:
