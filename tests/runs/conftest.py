@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.cases.system import CaseSystem, Cast, case_system
+from tests.runs.private_broker import broker
 from tests.runs.scenes import write_tools
 from tests.services import Services
 from tests.worker_processes import FAST_CLOCKS, PATIENT_CLOCKS
+
+__all__ = ["broker", "calm_system", "make_system", "rough_system", "tools_folder"]
 
 MakeSystem = Callable[[Cast], CaseSystem]
 

@@ -6,9 +6,10 @@ import pytest
 
 from models.database import Database
 from tests.emptied_database import database, make_database, shared_pool, shared_url, url
+from tests.runs.private_broker import broker
 from tests.tasks.process import Process, a_process
 
-__all__ = ["database", "make_database", "shared_pool", "shared_url", "url"]
+__all__ = ["broker", "database", "make_database", "shared_pool", "shared_url", "url"]
 
 
 @pytest.fixture

