@@ -18,7 +18,7 @@ from umbel.names import WireName
 _SPEC: Final = """
 SELECT s.run_id, r.thread_id, s.model, s.wire, s.instructions, s.policy,
   encode(s.policy_sha, 'hex') AS policy_sha, s.tools, encode(s.tools_sha, 'hex') AS tools_sha,
-  s.workspace
+  s.workspace, s.agent, s.traceparent
 FROM run_specs s JOIN runs r ON r.id = s.run_id WHERE s.run_id = %(run_id)s
 """
 _REQUEST: Final = """
@@ -57,6 +57,9 @@ class RunSpec:
     tools: tuple[dict[str, Any], ...]
     tools_sha: str
     workspace: str | None
+    agent: str = "default"
+    traceparent: str | None = None
+    """The caller's place in a trace."""
 
     def tool(self, name: str) -> dict[str, Any] | None:
         """The frozen form of one offered tool."""
@@ -110,6 +113,8 @@ def load_spec(database: Database, run_id: RunId) -> RunSpec:
         tools=tuple(json.loads(row["tools"])),
         tools_sha=row["tools_sha"],
         workspace=row["workspace"],
+        agent=row["agent"],
+        traceparent=row["traceparent"],
     )
 
 

@@ -35,6 +35,8 @@ class RunRequest:
     tools: str
     """Canonical JSON text of the offered tools."""
     workspace: str | None = None
+    traceparent: str | None = None
+    """The caller's place in a trace, well-formed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ def _insert_run(
             tools=request.tools,
             tools_sha=hashlib.sha256(request.tools.encode()).digest(),
             workspace=request.workspace,
+            traceparent=request.traceparent,
         )
     )
     connection.execute(

@@ -1,0 +1,41 @@
+"""The stretch of a run that is at hand: from its acceptance or last resume until it settles."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from models.database import Database
+from umbel.contracts import RunId
+from umbel.names import RunStatus
+
+_STRETCH: Final = """
+SELECT r.status, r.reason, r.step, r.settled_at, e.resumes,
+  coalesce(e.resumed_at, r.accepted_at) AS began_at
+FROM runs r, LATERAL (
+  SELECT count(*)::int AS resumes, max(at) AS resumed_at
+  FROM events WHERE run_id = r.id AND kind = 'run.resumed') e
+WHERE r.id = %(run_id)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Where a run stands in its present stretch."""
+
+    status: RunStatus
+    reason: str | None
+    step: int
+    resumes: int
+    """How often the run was resumed; the number of this stretch."""
+    began_at: datetime
+    settled_at: datetime | None
+
+
+def load_stretch(database: Database, run_id: RunId) -> Stretch | None:
+    """The present stretch of a run, or None for an id that never was.
+
+    Raises:
+        Unavailable: PostgreSQL does not answer.
+    """
+    [rows] = database.run((_STRETCH, {"run_id": run_id}))
+    return Stretch(**rows[0]) if rows else None
