@@ -13,12 +13,12 @@ from locks.ownership import connect
 from models.database import Database
 from models.overview import Overview, look
 from tasks.metrics import SystemCollector
-from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, TOOLS_QUEUE
+from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE
 
 log: Final = logging.getLogger(__name__)
 
 CONTROL_ROLE: Final = "control"
-_QUEUES: Final = (LOOP_QUEUE, TOOLS_QUEUE, CONTROL_QUEUE)
+_QUEUES: Final = (LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE, CONTROL_QUEUE)
 
 
 class RecordReader:
