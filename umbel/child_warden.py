@@ -19,10 +19,12 @@ def _guard(seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while leaders:
         left = max(0.0, deadline - time.monotonic())
-        ended, _, _ = select.select(list(leaders.values()), (), (), left)
+        files: list[int] = list(leaders.values())
+        ended: list[int] = select.select(files, (), (), left)[0]
         if not ended:
             break
-        leaders = {leader: file for leader, file in leaders.items() if file not in ended}
+        for leader in [x for x, file in leaders.items() if file in ended]:
+            del leaders[leader]
     for leader in leaders:
         # It lives, as its descriptor says: the number is still that of its group.
         with contextlib.suppress(ProcessLookupError):
