@@ -33,7 +33,8 @@ def ends_with_code(command: Callable[Parameters, int]) -> Callable[Parameters, N
     @functools.wraps(command)
     def ending(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         for number in _ENDING_SIGNALS:
-            signal.signal(number, _terminate)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, _terminate)
         try:
             code = command(*args, **kwargs)
         except (UmbelError, KeyboardInterrupt) as error:
