@@ -24,6 +24,7 @@ from umbel.contracts import Principal, RunId
 
 TOOLS: Final = "tests.runs.drain_tools"
 OWNER: Final = Principal(tenant="drain", user="owner")
+_YARDSTICK_SECONDS: Final = 0.2
 _HEAD: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
     b"connection: close\r\n\r\n"
@@ -133,13 +134,19 @@ class DrainScene:
         self.model.in_hurry.set()
 
     def end(self, worker: Worker) -> float:
-        """SIGTERM, and the seconds until the process is gone; they are printed."""
+        """SIGTERM; seconds until the process is gone, as they would be on a machine of its own.
+
+        Both times are printed, measured and converted.
+        """
+        factor = slowness()
         began = time.monotonic()
         os.kill(worker.pid, signal.SIGTERM)
         assert worker.has_ended.wait(30), self.workers.log()
         seconds = time.monotonic() - began
-        print(f"{worker.role} {worker.pool} -c {worker.concurrency}: gone after {seconds:.2f} s")  # noqa: T201 - measured
-        return seconds
+        factor = (factor + slowness()) / 2
+        who = f"{worker.role} {worker.pool} -c {worker.concurrency}"
+        print(f"{who}: gone after {seconds:.2f} s on a machine {factor:.1f} times slower")  # noqa: T201
+        return seconds / factor
 
     def query(self, sql: str) -> list[Row]:
         """Rows of the record."""
@@ -161,6 +168,17 @@ class DrainScene:
     def completed(self) -> int:
         """Completed runs."""
         return self.number("SELECT count(*) FROM runs WHERE status = 'completed'")
+
+
+def slowness() -> float:
+    """How many times longer a computation takes now than it would on an idle machine; at least 1.
+
+    Real time over processor time of this thread.
+    """
+    began, own = time.monotonic(), time.thread_time()
+    while time.thread_time() - own < _YARDSTICK_SECONDS:
+        pass
+    return max(1.0, (time.monotonic() - began) / _YARDSTICK_SECONDS)
 
 
 @contextmanager

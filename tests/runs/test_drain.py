@@ -13,8 +13,8 @@ from tests.runs.drain_scene import DrainScene, drain_scene
 from tests.services import Place
 from tests.worker_processes import Pool, wait_until
 
-HARD_SECONDS = 10.0
-"""The promise is 5 s on a quiet machine; this one may be busy with others."""
+PROMISED_SECONDS = 5.0
+"""On a machine that does nothing else; `end` converts what it measures."""
 PATIENCE_SECONDS = 90.0
 HELD = """
 SELECT (SELECT count(*) FROM runs WHERE work = 'held')
@@ -42,7 +42,7 @@ def test_streams_of_a_worker_that_ends_are_handed_back_and_asked_again(
         scene.accept()
     wait_until(lambda: scene.model.open_streams == streams, PATIENCE_SECONDS, "all streams open")
 
-    assert scene.end(first) < HARD_SECONDS
+    assert scene.end(first) < PROMISED_SECONDS
     assert scene.number(HELD) == 0
     assert scene.number("SELECT count(*) FROM workers") == 0
     assert scene.number("SELECT count(*) FROM runs WHERE work = 'ready'") == streams + 5
@@ -74,7 +74,7 @@ def test_reads_of_a_worker_that_ends_are_cut_short_and_run_again_elsewhere(
         scene.accept(*[tool] * 8)
     wait_until(lambda: len(scene.entries(tool)) == 8, PATIENCE_SECONDS, "eight reads run")
 
-    assert scene.end(first) < HARD_SECONDS
+    assert scene.end(first) < PROMISED_SECONDS
     assert scene.number(HELD) == 0
     assert scene.number("SELECT count(*) FROM workers WHERE role LIKE 'tool%%'") == 0
     assert scene.number("SELECT count(*) FROM calls WHERE state = 'ready' AND attempt = 0") == 16
@@ -104,7 +104,7 @@ def test_a_change_is_finished_and_a_read_that_claims_a_result_is_run_again(
         "a change and a read run",
     )
 
-    assert scene.end(first) < HARD_SECONDS
+    assert scene.end(first) < PROMISED_SECONDS
     states = [row["state"] for row in scene.query("SELECT state FROM calls ORDER BY position")]
     assert states[:2] == ["returned", "ready"]
     assert scene.entries("changed") == scene.entries("change"), "the change was not cut short"
