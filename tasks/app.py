@@ -7,7 +7,7 @@ from kombu import Exchange, Queue
 
 from tasks.claiming import carry_calls, carry_steps
 from tasks.inspect_guard import install_inspect_guard
-from tasks.kombu_guard import install_guard
+from tasks.kombu_guard import install_guard, install_waits
 from tasks.lifecycle import connect_signals
 from tasks.log_setup import connect_logging
 from tasks.message_guard import install_message_guard
@@ -47,6 +47,7 @@ def broker_app(settings: Settings) -> Celery:
     app: Celery = Celery("umbel", broker=broker_url(settings.redis_url), task_cls=QuietTask)
     app.conf.update(celery_configuration(settings))
     install_guard()
+    install_waits()
     install_inspect_guard()
     install_message_guard()
     return app

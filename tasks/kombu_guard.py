@@ -8,11 +8,15 @@ messages reserved at that moment are exposed; supervisors restart workers all th
 
 import functools
 import logging
+import time
 from importlib.metadata import version
 from typing import Any, Final
 
 import redis
 from kombu.transport import redis as transport
+from kombu.utils import functional
+
+from tasks.native import is_gevent
 
 log: Final = logging.getLogger(__name__)
 
@@ -42,3 +46,13 @@ def install_guard() -> bool:
     guarded.is_umbel_guard = True  # type: ignore[attr-defined]
     channel._connparams = guarded  # noqa: SLF001
     return True
+
+
+def install_waits() -> None:
+    """Let kombu wait for the broker as gevent waits, where gevent runs.
+
+    Celery's start imports the module before it patches `time`: the waits between two tries to
+    connect would stop every greenlet of the process for as long as Redis is away.
+    """
+    if is_gevent():
+        vars(functional)["sleep"] = time.sleep  # noqa: TID251 - for kombu to wait with
