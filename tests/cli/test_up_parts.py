@@ -6,7 +6,7 @@ import re
 import socket
 import stat
 import threading
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final, get_args
 
@@ -80,6 +80,13 @@ def test_the_addresses_say_how_to_enqueue() -> None:
     assert 'umbel runs create "…" --data /srv/umbel' in shown
     assert "export UMBEL_DATABASE_URL='postgresql+psycopg://" in shown
     assert "export UMBEL_REDIS_URL=unix:///srv/run/valkey.sock" in shown
+
+
+def test_an_address_without_its_password_is_said_to_be_one() -> None:
+    shown = as_text(replace(ADDRESSES, database_url="postgresql+psycopg://u:***@h/d"))
+    line = next(line for line in shown.splitlines() if "UMBEL_DATABASE_URL" in line)
+    assert line.endswith("# with the password of your settings")
+    assert shown.count("password of your settings") == 1
 
 
 def test_json_holds_a_log_line_as_an_object_and_any_other_line_as_text() -> None:

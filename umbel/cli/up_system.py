@@ -172,11 +172,12 @@ class UpSystem:
         self._show(Progress(topic=topic, text=text))
 
     def _tell_ending(self, error: BaseException) -> None:
+        if self._log is None:  # nothing was started
+            return
         if isinstance(error, UmbelError):
-            text, cause = str(error), "the system cannot go on"
-            if self._log is not None:
-                failed = SystemFailed(message=text, exit_code=exit_code_of(error))
-                self._log.write(_in_log(failed))
+            failed = SystemFailed(message=str(error), exit_code=exit_code_of(error))
+            self._log.write(_in_log(failed))
+            cause = "the system cannot go on"
         else:
             number = error.exit_code - 128 if isinstance(error, Terminated) else signal.SIGINT
             cause = signal.Signals(number).name

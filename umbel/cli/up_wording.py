@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
-from typing import assert_never
+from typing import Final, assert_never
 
 from umbel.cli.up_happenings import (
     Addresses,
@@ -17,6 +17,8 @@ from umbel.cli.up_happenings import (
     SystemStopped,
     SystemStopping,
 )
+
+_MASK: Final = ":***@"
 
 
 def lines_of(happening: Happening) -> Iterator[str]:
@@ -75,7 +77,13 @@ def _addresses(told: Addresses) -> Iterator[str]:
     where = "" if told.is_default_data else f" --data {shlex.quote(told.data)}"
     yield f'enqueue   umbel runs create "…"{where}'
     yield "          or from a service, with its settings:"
-    yield f"          export UMBEL_DATABASE_URL={shlex.quote(told.database_url)}"
-    yield f"          export UMBEL_REDIS_URL={shlex.quote(told.redis_url)}"
-    yield f"          export UMBEL_MODEL={shlex.quote(told.model)}"
-    yield f"          export UMBEL_MODEL_BASE_URL={shlex.quote(told.model_base_url)}"
+    exports = {
+        "UMBEL_DATABASE_URL": told.database_url,
+        "UMBEL_REDIS_URL": told.redis_url,
+        "UMBEL_MODEL": told.model,
+        "UMBEL_MODEL_BASE_URL": told.model_base_url,
+    }
+    for name, value in exports.items():
+        # A line to copy must work: one without its password would not.
+        hidden = "  # with the password of your settings" if _MASK in value else ""
+        yield f"          export {name}={shlex.quote(value)}{hidden}"
