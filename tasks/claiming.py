@@ -22,7 +22,7 @@ log: Final = logging.getLogger(__name__)
 MOST: Final = 20
 LONGEST_SECONDS: Final = 30.0
 """After so many, or so long, a slot goes back to the pool: its message must end some time."""
-HEARD_SECONDS: Final = 1.0
+HEARD_SECONDS: Final = 0.5
 """What was announced within this time is left to whoever hears of it."""
 
 
