@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Final
 
 from models.database import Database
-from umbel.contracts import RunId
+from umbel.contracts import RunId, ThreadId
 from umbel.names import RunStatus
 
 _STRETCH: Final = """
-SELECT r.status, r.reason, r.step, r.settled_at, e.resumes,
-  coalesce(e.resumed_at, r.accepted_at) AS began_at
-FROM runs r, LATERAL (
+SELECT r.thread_id, r.status, r.reason, r.step, r.settled_at, s.agent, s.model, s.traceparent,
+  e.resumes, coalesce(e.resumed_at, r.accepted_at) AS began_at
+FROM runs r JOIN run_specs s ON s.run_id = r.id, LATERAL (
   SELECT count(*)::int AS resumes, max(at) AS resumed_at
   FROM events WHERE run_id = r.id AND kind = 'run.resumed') e
 WHERE r.id = %(run_id)s
@@ -20,13 +20,18 @@ WHERE r.id = %(run_id)s
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Where a run stands in its present stretch."""
+    """Where a run stands in its present stretch, and whose it is."""
 
+    thread_id: ThreadId
+    agent: str
+    model: str
+    traceparent: str | None
+    """The caller's place in a trace."""
+    resumes: int
+    """How often the run was resumed; the number of this stretch."""
     status: RunStatus
     reason: str | None
     step: int
-    resumes: int
-    """How often the run was resumed; the number of this stretch."""
     began_at: datetime
     settled_at: datetime | None
 

@@ -6,7 +6,7 @@ Liveness rests on this and on PostgreSQL alone. Any number may run; each batch i
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,6 +29,7 @@ from models.sweeping import (
 )
 from models.workers import living_slots
 from scheduler.bell import Bell, CallRing, Ring, StepRing
+from umbel.contracts import RunId
 from umbel.errors import Contended, Unavailable
 from umbel.faults import fault
 from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE, Reason, RunStatus, list_depth
@@ -90,6 +91,8 @@ class Sweeper:
     ring_after_seconds: float
     outages: OutageMemory = field(default_factory=OutageMemory)
     tallies: Tallies = field(default_factory=Tallies)
+    on_settled: Callable[[RunId], None] = lambda _run_id: None
+    """Told of every run that this sweeper has settled; never raises."""
 
     def sweep(self) -> Swept:
         """Go once over everything that may have been left behind.
@@ -123,9 +126,9 @@ class Sweeper:
                 extra={"run_id": run_id, "call_id": call_id, "status": settled.status},
             )
             self.tallies.add(UNKNOWN_OUTCOMES)
-            self._count(settled.ended)
+            self._count(run_id, settled.ended)
         for run_id, settled in settle_stalled_reads(self.database, limit=BATCH):
-            self._count(settled.ended)
+            self._count(run_id, settled.ended)
             if settled.next_call is not None:
                 self.bell.ring_call(settled.next_call)
             if settled.next_step is not None:
@@ -146,13 +149,14 @@ class Sweeper:
                 extra={"run_id": run.run_id, "step_no": run.step, "worker": run.dead_worker},
             )
             self.tallies.add(LEASES_LOST, "taken_over")
-            self._count(run.ended)
+            self._count(run.run_id, run.ended)
             self.locks.release(run.run_id, f"{run.dead_worker} {run.run_id}")
         return len(taken)
 
-    def _count(self, ended: tuple[RunStatus, Reason] | None) -> None:
+    def _count(self, run_id: RunId, ended: tuple[RunStatus, Reason] | None) -> None:
         if ended is not None:
             self.tallies.add(RUNS_SETTLED, *ended)
+            self.on_settled(run_id)
 
     def _ring(self) -> int:
         """Top the broker's lists up; what does not fit stays in the record."""
@@ -202,7 +206,7 @@ class Sweeper:
             settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
         except Contended:
             return True  # it is due again after its time
-        self._count(settled.ended if settled is not None else None)
+        self._count(call.run_id, settled.ended if settled is not None else None)
         if settled is not None and settled.next_call is not None:
             self.bell.ring_call(settled.next_call)
         if settled is not None and settled.next_step is not None:

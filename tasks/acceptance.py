@@ -11,6 +11,7 @@ from loop.profiles import DEFAULT_PROFILE, expand_policy
 from models.database import Database
 from models.runs import Accepted, RunRequest, accept_run
 from providers.profiles import DEFAULT_BASE_URL, default_wire
+from tasks.traceparent import storable_traceparent
 from tools.registry import ToolRegistry
 from umbel.contracts import Principal, RunId, ThreadId, new_id
 from umbel.errors import Misconfigured
@@ -66,6 +67,8 @@ class NewRequest:
     run_id: RunId | None = None
     """Chosen by the caller, it makes the request safe to repeat."""
     thread_id: ThreadId | None = None
+    traceparent: str | None = None
+    """The caller's place in a trace; one that is not well-formed is left out."""
 
 
 def accept(
@@ -91,6 +94,7 @@ def accept(
         policy=canonical(policy.model_dump(mode="json")),
         tools=canonical([tool.frozen() for tool in tools]),
         workspace=request.workspace,
+        traceparent=storable_traceparent(request.traceparent),
     )
     run_id = request.run_id or RunId(new_id("run"))
     with database.begin() as connection:

@@ -10,6 +10,7 @@ from scheduler.sweeper import Sweeper
 from tasks.ringing import Ringer
 from tasks.runtime import queue_room, required_urls
 from tasks.tally_writer import TallyWriter
+from tasks.tracing import NoTracer, Tracer, make_tracer
 from umbel.settings import load_settings
 from umbel.tallies import Tallies
 
@@ -18,6 +19,7 @@ class Scheduler(SweepScheduler):
     """Beat of this deployment; hold as many as you like."""
 
     _writer: TallyWriter | None = None
+    _tracer: Tracer = NoTracer()
 
     def make_sweeper(self) -> Sweeper:
         """The sweeper of this process."""
@@ -29,6 +31,7 @@ class Scheduler(SweepScheduler):
         tallies = Tallies()
         self._writer = TallyWriter(tallies, database)
         self._writer.start(settings.beat_seconds)
+        self._tracer = make_tracer(settings, database, role="beat", instance=role)
         return Sweeper(
             database=database,
             locks=OwnershipLocks(
@@ -40,6 +43,7 @@ class Scheduler(SweepScheduler):
             dead_after_seconds=settings.dead_after_seconds,
             ring_after_seconds=settings.ring_after_seconds,
             tallies=tallies,
+            on_settled=self._tracer.run_settled,
         )
 
     def close(self) -> None:
@@ -47,3 +51,4 @@ class Scheduler(SweepScheduler):
         super().close()
         if self._writer is not None:
             self._writer.finish()
+        self._tracer.finish()

@@ -27,6 +27,7 @@ from tasks.presence import Node, Presence, new_worker_id, role_of
 from tasks.reconciling import Reconciler
 from tasks.runtime import Runtime, build_runtime, install_runtime, required_urls, runtime
 from tasks.tally_writer import TallyWriter
+from tasks.tracing import check_tracing
 from umbel.errors import Misconfigured, UmbelError
 from umbel.settings import Settings
 
@@ -58,6 +59,7 @@ class WorkerLifecycle:
         database_url, _ = required_urls(self._settings)
         self._role, self._pool = hostname.partition("@")[0], pool
         self._check_patching()
+        check_tracing(self._settings)
         self._lock = NodeLock(hostname, database_url)
         self._node = Node(self._lock.acquire(), self._role, pool, capacity)
         self._presence = Presence(

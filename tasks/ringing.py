@@ -5,7 +5,7 @@ A message is a hint. Losing one costs time (the sweeper rings again), doubling o
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from celery import Celery
@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from scheduler.bell import CallRing, Ring, StepRing
 from tasks.queue_room import QueueRoom
 from umbel.contracts import CallId, RunId
+from umbel.log_context import current
 from umbel.names import CALL, LOOP_QUEUE, STEP, TOOLS_QUEUE
 
 log: Final = logging.getLogger(__name__)
@@ -32,11 +33,18 @@ class Ringer:
     Args:
         app: its broker.
         room: a single ring is left out while its queue is full; None: never.
+        traceparent_of: the header that leads to the trace of a run, where one is known.
     """
 
-    def __init__(self, app: Celery, room: QueueRoom | None = None) -> None:
+    def __init__(
+        self,
+        app: Celery,
+        room: QueueRoom | None = None,
+        traceparent_of: Callable[[str], str | None] = lambda _run_id: None,
+    ) -> None:
         self._app = app
         self._room = room
+        self._traceparent_of = traceparent_of
         self._rest_until = 0.0
 
     def ring_step(self, run_id: RunId, step: int, rings: int = 0) -> bool:
@@ -104,12 +112,20 @@ class Ringer:
             args=arguments,
             task_id=task_id + again,
             queue=queue,
+            headers=self._headers(ring),
             argsrepr=shown,
             kwargsrepr="",
             retry=False,
             ignore_result=True,
             producer=producer,
         )
+
+    def _headers(self, ring: Ring) -> dict[str, str]:
+        """For instrumentations of Celery, which go on from there."""
+        # A call is rung by whoever is at its run.
+        run_id = ring.run_id if isinstance(ring, StepRing) else current().get("run_id")
+        traceparent = self._traceparent_of(str(run_id))
+        return {} if traceparent is None else {"traceparent": traceparent}
 
     def _is_resting(self) -> bool:
         return time.monotonic() < self._rest_until

@@ -28,6 +28,7 @@ from tasks.presence import Node
 from tasks.queue_room import QueueRoom
 from tasks.ringing import Ringer
 from tasks.tallying import Meter
+from tasks.tracing import NoTracer, Tracer, make_tracer
 from tools.preflight import PreflightHook
 from tools.registry import ToolRegistry, load_registry
 from tools.typed_check import TypedArgumentsCheck
@@ -93,6 +94,7 @@ class Runtime:
     carried: Carried = field(default_factory=Carried)
     jitter: Callable[[], float] = random.random
     meter: Meter = field(default_factory=Meter)
+    tracer: Tracer = field(default_factory=NoTracer)
 
     def live(self, run_id: RunId, step: int, attempt: int) -> LivePublisher:
         """Where the pieces of one attempt's reply go."""
@@ -102,6 +104,7 @@ class Runtime:
 
     def close(self) -> None:
         """Close what holds connections."""
+        self.tracer.finish()
         self.database.close()
         self.redis.close()
 
@@ -123,6 +126,7 @@ def build_runtime(
     database_url, redis_url = required_urls(settings)
     queues = node.capacity.queues
     database = Database(database_url, role=node.role, pool_size=settings.pool_size)
+    tracer = make_tracer(settings, database, role=node.role, instance=worker)
     registry = load_registry(settings.tools)
     client = connect(redis_url, role=node.role, max_connections=settings.step_concurrency + 50)
     return Runtime(
@@ -142,7 +146,7 @@ def build_runtime(
             first_event_seconds=settings.stream_first_event_seconds,
             progress_seconds=settings.stream_progress_seconds,
         ),
-        ringer=Ringer(app, queue_room(settings, database, client)),
+        ringer=Ringer(app, queue_room(settings, database, client), tracer.traceparent),
         claims=ClaimsWatch(database, settings.beat_seconds),
         is_presence_lost=is_presence_lost,
         draining=draining,
@@ -154,6 +158,7 @@ def build_runtime(
             dead_after_seconds=settings.dead_after_seconds,
         ),
         meter=Meter(settings_of=settings.model_settings),
+        tracer=tracer,
     )
 
 

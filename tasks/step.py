@@ -126,7 +126,11 @@ def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
     except StreamGivenUp as given_up:
         detail = str(given_up)
         # Not rung from here: hundreds end at once, and the sweeper's next tick rings for them all.
-        persist(lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False))
+        is_back = persist(
+            lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False)
+        )
+        if is_back and detail == "stop":  # nobody held it back any more: that was its end
+            _note_end(runtime, run_id, "cancelled", "owner_stop")
         return StepOutcome(f"handed back: {detail}")
     except BaseException as error:  # whatever it was must leave the run with somebody
         _give_back_after(runtime, claim, error)
@@ -138,6 +142,7 @@ def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
     spec = runtime.specs.get(claim.run_id)
     if claim.stored_reply is not None:
         exchange = Exchange(claim.stored_reply, None, None, None)
+        runtime.tracer.reply_applied(claim, spec)
     else:
         exchange = _ask_model(runtime, claim, spec)
     try:
@@ -193,8 +198,9 @@ def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
         request_id=f"{claim.run_id}:s{claim.step}:a{claim.attempt}",
     )
     fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
-    with runtime.claims.watching(claim):
+    with runtime.claims.watching(claim), runtime.tracer.model_call(claim, spec, request) as span:
         reply = provider.stream(request, body, control)
+        span.replied(reply, handle.reason)
     live.flush()
     runtime.meter.model_replied(spec.model, reply)
     exchange = Exchange(
@@ -260,16 +266,25 @@ def _commit(
 
 def _pause(runtime: Runtime, claim: Claim, exchange: Exchange, pause: Pause) -> Applied | None:
     applied = persist(lambda: commit_pause(runtime.database, claim, exchange, pause))
-    return _counted(runtime, applied, "paused", pause.reason)
+    return _noted(runtime, claim, applied, "paused", pause.reason)
 
 
-def _counted(
-    runtime: Runtime, applied: Applied | None, status: RunStatus, reason: Reason | None = None
+def _noted(
+    runtime: Runtime,
+    claim: Claim,
+    applied: Applied | None,
+    status: RunStatus,
+    reason: Reason | None = None,
 ) -> Applied | None:
-    """The same; counts the run that was settled by it."""
+    """The same; tells of the run that was settled by it."""
     if applied is not None:
-        runtime.meter.run_settled(status, reason)
+        _note_end(runtime, claim.run_id, status, reason)
     return applied
+
+
+def _note_end(runtime: Runtime, run_id: RunId, status: RunStatus, reason: Reason | None) -> None:
+    runtime.meter.run_settled(status, reason)
+    runtime.tracer.run_settled(run_id)
 
 
 def _answer(runtime: Runtime, claim: Claim, exchange: Exchange, answer: Answer) -> Applied | None:
@@ -277,7 +292,7 @@ def _answer(runtime: Runtime, claim: Claim, exchange: Exchange, answer: Answer) 
     applied = persist(lambda: commit_answer(runtime.database, claim, exchange, answer))
     if applied is None:
         return persist(lambda: commit_dispatch(runtime.database, claim, exchange, ()))
-    return _counted(runtime, applied, "completed")
+    return _noted(runtime, claim, applied, "completed")
 
 
 def _told_often_enough(claim: Claim) -> str:
@@ -321,7 +336,7 @@ def _give_back_after(runtime: Runtime, claim: Claim, error: BaseException) -> No
         if persist(
             lambda: fail_run(runtime.database, claim, reason="corrupt_record", detail=detail)
         ):
-            runtime.meter.run_settled("failed", "corrupt_record")
+            _note_end(runtime, claim.run_id, "failed", "corrupt_record")
         return
     wait = float(claim.claims)
     persist(

@@ -64,7 +64,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     if isinstance(tool, Refused):
         settled = give_up(runtime.database, call, tool)
         if settled is not None:
-            runtime.meter.call_settled(settled)
+            _note_settled(runtime, call, settled)
         _ring(runtime, call, settled)
         return "refused: no such tool here"
     started = _start(runtime, call)
@@ -90,13 +90,15 @@ def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool) -> str
     context = RunToolContext(runtime.database, started, spec.workspace, code)
     # The end of a worker cuts short what may run twice, and nothing else.
     guard = nullcontext() if tool.effect == "mutation" else runtime.reads.reading(code)
-    with guard:
-        outcome = run_tool(
-            tool,
-            started.args_text,
-            context,
-            is_cut_short=lambda: code.is_cut or terminate_handler_fired(),
-        )
+    with runtime.tracer.tool_call(started, spec) as span:
+        with guard:
+            outcome = run_tool(
+                tool,
+                started.args_text,
+                context,
+                is_cut_short=lambda: code.is_cut or terminate_handler_fired(),
+            )
+        span.ended(outcome)
     fault("call.effect_done", call_id=started.call.call_id, run_id=started.call.run_id)
     settled = _settle(runtime, started, spec, outcome, context.resources)
     return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
@@ -109,7 +111,7 @@ def _hand_back(runtime: Runtime, started: Started) -> str:
         return "handed back: this worker is about to end"
     cut = Errored(error_text("interrupted", "The worker ended, and the run had moved on."))
     settled = persist(lambda: settle(runtime.database, started, cut, cut.text))
-    _count(runtime, settled, cut)
+    _count(runtime, started.call, settled, cut)
     _ring(runtime, started.call, settled)
     return "ended early: its run has moved on"
 
@@ -119,7 +121,7 @@ def _abandon(runtime: Runtime, started: Started) -> None:
     if started.call.effect == "mutation":
         gone = Unknown("The worker's code was ended while the change was on its way.")
         settled = persist(lambda: settle(runtime.database, started, gone, ""))
-        _count(runtime, settled, gone)
+        _count(runtime, started.call, settled, gone)
         _ring(runtime, started.call, settled)
     else:
         persist(lambda: free_own_read(runtime.database, started))
@@ -176,7 +178,7 @@ def _settle(
         )
         settled = _write_outcome(runtime, started, spec, _instead_of(call, outcome), resources)
     fault("call.receipt_post", call_id=call.call_id, run_id=call.run_id)
-    _count(runtime, settled, outcome)
+    _count(runtime, call, settled, outcome)
     _ring(runtime, call, settled)
     return settled
 
@@ -206,13 +208,19 @@ def _instead_of(call: CallRow, outcome: ToolOutcome) -> ToolOutcome:
     return Errored(text)
 
 
-def _count(runtime: Runtime, settled: Settled | None, outcome: ToolOutcome) -> None:
+def _count(runtime: Runtime, call: CallRow, settled: Settled | None, outcome: ToolOutcome) -> None:
     if settled is None:
         runtime.meter.fenced_out()
         return
-    runtime.meter.call_settled(settled)
+    _note_settled(runtime, call, settled)
     if isinstance(outcome, Unknown):
         runtime.meter.outcome_unknown()
+
+
+def _note_settled(runtime: Runtime, call: CallRow, settled: Settled) -> None:
+    runtime.meter.call_settled(settled)
+    if settled.ended is not None:
+        runtime.tracer.run_settled(call.run_id)
 
 
 def _ring(runtime: Runtime, call: CallRow, settled: Settled | None) -> None:

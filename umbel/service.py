@@ -42,6 +42,7 @@ class Wanted:
     run_id: str | None = None
     thread_id: str | None = None
     policy: Mapping[str, object] = field(default_factory=dict[str, object])
+    traceparent: str | None = None
 
 
 class Service:
@@ -65,7 +66,7 @@ class Service:
         room = queue_room(self._settings, self._database, client)
         self._ringer = Ringer(make_app(self._settings), room)
 
-    def enqueue(
+    def enqueue(  # noqa: PLR0913 - one keyword for each thing a caller may say
         self,
         request: str,
         *,
@@ -74,6 +75,7 @@ class Service:
         run_id: str | None = None,
         thread_id: str | None = None,
         policy: Mapping[str, object] | None = None,
+        traceparent: str | None = None,
     ) -> RunId:
         """Accept a request; it is durable when this returns.
 
@@ -84,6 +86,8 @@ class Service:
             run_id: chosen by the caller (`run_…`), it makes the call safe to repeat.
             thread_id: an earlier run's thread; the run waits its turn there.
             policy: values that win over the agent's.
+            traceparent: a W3C Trace Context; the run's spans become its children. None: that of
+                the span this program has open, if it uses OpenTelemetry.
 
         Raises:
             InvalidInput: the request cannot be stored as it is.
@@ -97,12 +101,14 @@ class Service:
             run_id=run_id,
             thread_id=thread_id,
             policy=policy or {},
+            traceparent=traceparent,
         )
         return self.accept(wanted).run_id
 
     def accept(self, wanted: Wanted) -> "Accepted":
         """What `enqueue` does, for callers that want to know more of what came of it."""
         from tasks.acceptance import NewRequest, accept, configured_agent
+        from tasks.traceparent import current_traceparent
 
         spec = configured_agent(self._settings, wanted.agent, **wanted.policy)
         model = wanted.model or spec.model or self._settings.model
@@ -115,6 +121,7 @@ class Service:
             workspace=wanted.workspace,
             run_id=RunId(wanted.run_id) if wanted.run_id else None,
             thread_id=ThreadId(wanted.thread_id) if wanted.thread_id else None,
+            traceparent=wanted.traceparent or current_traceparent(),
         )
         accepted = accept(self._database, self._registry, replace(spec, model=model), new)
         if not accepted.is_queued:
