@@ -1,9 +1,9 @@
 """Throughput while Redis is emptied every ten seconds, or is gone.
 
-`python benchmarks/redis_away.py [SECONDS]` starts embedded PostgreSQL, a Valkey of its own, a gevent
-step worker, two tool processes and beat. It carries runs of two steps and two calls for so long
-(default 120): undisturbed, then wiped, then with Valkey killed for the middle half. Prints a line
-of JSON each.
+`python benchmarks/redis_away.py [SECONDS]` starts embedded PostgreSQL, a Valkey of its own, a
+gevent step worker, two tool processes and beat. It carries runs of two steps and two calls for so
+long (default 120): undisturbed, then wiped, then with Valkey killed for the middle half. Prints a
+line of JSON each.
 """
 
 import json
@@ -58,12 +58,12 @@ def measure(name: str, seconds: float) -> None:
             scene.workers.start("tool", "prefork", concurrency=2, environment=clocks)
             scene.workers.start("beat", environment=clocks)
             scene.workers.wait_ready()
-            disturb = {
+            scenes: dict[str, Callable[[float], None]] = {
                 "undisturbed": _leave,
                 "wiped": _Wiper(broker),
                 "stopped": _Stopper(broker, seconds),
-            }[name]
-            result = {"scene": name, "seconds": seconds, **carry(scene, seconds, disturb)}
+            }
+            result = {"scene": name, "seconds": seconds, **carry(scene, seconds, scenes[name])}
         broker.kill()
     sys.stdout.write(json.dumps(result) + "\n")
     sys.stdout.flush()
