@@ -201,6 +201,15 @@ def give_up(database: Database, call: CallRow, outcome: Errored | Refused) -> Se
     )
 
 
+def skip_call(
+    database: Database, *, call_id: CallId, run_id: RunId, outcome: Skipped
+) -> Settled | None:
+    """Settle a ready call that nobody may start any more."""
+    parameters = _outcome_parameters(outcome, outcome.text)
+    parameters |= {"call_id": call_id, "run_id": run_id}
+    return _settle(database, (hot_settle.GIVE_UP_CALL, parameters), is_patient=False)
+
+
 def settle_lost_change(
     database: Database, *, call_id: CallId, run_id: RunId, attempt: int, dead_after_seconds: float
 ) -> Settled | None:

@@ -67,6 +67,14 @@ WHERE state = 'started' AND effect <> 'mutation'
 ORDER BY run_id LIMIT %(limit)s
 """
 
+# Reads that lost their worker after their run was stopped or corrected: nothing starts them again.
+VOID_READS: Final = """
+SELECT c.id, c.run_id FROM calls c JOIN runs r ON r.id = c.run_id
+WHERE c.state = 'ready' AND c.effect <> 'mutation' AND c.attempt > 0
+  AND (r.stop_at IS NOT NULL OR r.steer_rev <> c.steer_rev)
+ORDER BY c.run_id LIMIT %(limit)s
+"""
+
 # Changes past their deadline or without a living worker: the caller settles each as unknown.
 LOST_CHANGES: Final = f"""
 SELECT c.id, c.run_id, c.attempt, c.tool FROM calls c

@@ -7,9 +7,9 @@ from typing import Final
 
 from psycopg.errors import UniqueViolation
 
-from loop.outcome import Errored
+from loop.outcome import Errored, Skipped
 from models import hot_sweep
-from models.calls import Settled, settle_lost_change, settle_stalled_read
+from models.calls import Settled, settle_lost_change, settle_stalled_read, skip_call
 from models.database import Database
 from umbel.contracts import CallId, RunId, WorkerId
 from umbel.errors import Contended
@@ -18,6 +18,10 @@ from umbel.names import Effect, Reason, RunStatus
 STALLED_READ: Final = (
     '{"error":{"code":"stalled","message":"The tool gave no sign of life for SECONDS seconds '
     'and was given up. Nothing was changed."}}'
+)
+VOID_READ: Final = (
+    '{"error":{"code":"skipped","message":"Its worker was lost, and the run was stopped or '
+    'corrected meanwhile: it was not started again. Nothing was changed."}}'
 )
 LOST_WORKER_DETAIL = (
     "This step has cost too many workers their lives; look into the worker logs before you resume."
@@ -131,6 +135,23 @@ def settle_stalled_reads(database: Database, *, limit: int) -> list[tuple[RunId,
                 run_id=run_id,
                 attempt=row["attempt"],
                 outcome=Errored(STALLED_READ.replace("SECONDS", f"{row['stall_seconds']:g}")),
+            )
+        except Contended:
+            continue  # one locked run must not stop the sweep for all; the next one looks again
+        if outcome is not None:
+            settled.append((run_id, outcome))
+    return settled
+
+
+def skip_void_reads(database: Database, *, limit: int) -> list[tuple[RunId, Settled]]:
+    """Settle reads that lost their worker after a stop or a correction of their run."""
+    [rows] = database.run((hot_sweep.VOID_READS, {"limit": limit}))
+    settled: list[tuple[RunId, Settled]] = []
+    for row in rows:
+        run_id = RunId(row["run_id"])
+        try:
+            outcome = skip_call(
+                database, call_id=CallId(row["id"]), run_id=run_id, outcome=Skipped(VOID_READ)
             )
         except Contended:
             continue  # one locked run must not stop the sweep for all; the next one looks again
