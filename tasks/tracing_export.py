@@ -28,7 +28,7 @@ from umbel.settings import Settings
 
 _FLUSH_SECONDS: Final = 2.0
 _QUIET_SECONDS: Final = 60.0
-_COMPLAINERS: Final = (
+COMPLAINERS: Final = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.sdk._shared_internal",
     "tasks.tracing_spans",
@@ -85,7 +85,7 @@ def shut_down(provider: TracerProvider) -> None:
 
 def limit_complaints() -> None:
     """Let what is logged about lost spans through once a minute."""
-    for name in _COMPLAINERS:
+    for name in COMPLAINERS:
         logger = logging.getLogger(name)
         if not any(isinstance(known, _Rarely) for known in logger.filters):
             logger.addFilter(_Rarely())

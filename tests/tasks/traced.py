@@ -72,15 +72,18 @@ def write() -> Tool:
 
 
 def a_traced_run(traced: Traced, *turns: ModelTurn) -> RunId:
-    """A run with both tools, carried to its end."""
-    tools = tuple(traced.process.runtime.registry.select(None))
-    run = a_run(
-        traced.process.runtime.database,
-        RunWish(input="planted-request", tools=tools, policy=FREELY),
-    )
-    traced.process.model.script.extend(turns)
-    traced.process.step(run.run_id)
-    traced.process.carry_all()
+    """A run with both tools, carried to its end by a process whose spans are kept."""
+    return carried(traced.process, *turns)
+
+
+def carried(process: Process, *turns: ModelTurn) -> RunId:
+    """A run with all tools of a process, carried to its end."""
+    tools = tuple(process.runtime.registry.select(None))
+    wish = RunWish(input="planted-request", tools=tools, policy=FREELY)
+    run = a_run(process.runtime.database, wish)
+    process.model.script.extend(turns)
+    process.step(run.run_id)
+    process.carry_all()
     return run.run_id
 
 
