@@ -1,16 +1,13 @@
 """One step: claim, build the request, ask the model, decide, write it all down in one commit."""
 
-import hashlib
 import logging
-import time
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from loop.decide import RunSnapshot, decide
 from loop.decision import Answer, Decision, Discard, Dispatch, Pause, Retry
 from loop.response import ModelTurn, response_of
-from loop.transcript import RequestManifest, build_request
-from models.records import RunSpec, load_record
+from models.records import RunSpec
 from models.steps import (
     Applied,
     Claim,
@@ -26,7 +23,7 @@ from models.steps import (
     is_step_ready,
     release_own,
 )
-from providers.contract import AbortReason, StreamControl, StreamHandle
+from tasks.asking import StreamGivenUp, ask_model
 from tasks.persisting import persist
 from tasks.planning import any_can_run, plan_calls
 from tasks.runtime import Runtime
@@ -40,10 +37,6 @@ log: Final = logging.getLogger(__name__)
 
 MAX_CLAIMS: Final = 5
 """Times a step may end in an unexpected error before its run fails."""
-
-
-class StreamGivenUp(Exception):
-    """The stream was ended from outside: the step belongs to another worker or another moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +137,7 @@ def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
         exchange = Exchange(claim.stored_reply, None, None, None)
         runtime.tracer.reply_applied(claim, spec)
     else:
-        exchange = _ask_model(runtime, claim, spec)
+        exchange = ask_model(runtime, claim, spec)
     try:
         return _decide_and_commit(runtime, claim, spec, exchange)
     except BaseException:
@@ -173,70 +166,6 @@ def _decide_and_commit(
         return _book_stale(runtime, claim, exchange)
     fault("decide.post_commit", run_id=claim.run_id, step=str(claim.step))
     return StepOutcome(_summary(decision, exchange.reply), applied)
-
-
-def _ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
-    """Send this step's request and read the whole answer; no transaction, no connection is held."""
-    request = build_request(load_record(runtime.database, spec, claim.step, claim.steers))
-    provider = runtime.providers[spec.wire]
-    form = provider.form()
-    body = provider.render(request, form)
-    manifest = RequestManifest(
-        policy_sha=spec.policy_sha,
-        tools_sha=spec.tools_sha,
-        through_step=claim.step - 1,
-        steers=claim.steers,
-        form=form,
-    )
-    live = runtime.live(claim.run_id, claim.step, claim.attempt)
-    handle = StreamHandle()
-    control = StreamControl(
-        handle=handle,
-        limits=runtime.limits,
-        on_delta=live.add,
-        watch=_StreamWatch(runtime, claim),
-        request_id=f"{claim.run_id}:s{claim.step}:a{claim.attempt}",
-    )
-    fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
-    with runtime.claims.watching(claim), runtime.tracer.model_call(claim, spec, request) as span:
-        reply = provider.stream(request, body, control)
-        span.replied(reply, handle.reason)
-    live.flush()
-    runtime.meter.model_replied(spec.model, reply)
-    exchange = Exchange(
-        reply,
-        provider.endpoint_name,
-        manifest.model_dump_json(),
-        hashlib.sha256(body).digest(),
-    )
-    # A reply that was whole before the end of its stream came through is a reply.
-    is_aborted = reply.failure is not None and reply.failure.error_class == "aborted"
-    if is_aborted and handle.reason is not None:
-        persist(lambda: book_reply(runtime.database, claim, exchange, discard=True))
-        raise StreamGivenUp(handle.reason)
-    return exchange
-
-
-class _StreamWatch:
-    """Asked every second while the model speaks: may this worker go on?"""
-
-    def __init__(self, runtime: Runtime, claim: Claim) -> None:
-        self._runtime = runtime
-        self._claim = claim
-        self._token = f"{claim.worker} {claim.run_id}"
-        self._renewed_at = time.monotonic()
-
-    def __call__(self) -> AbortReason | None:
-        runtime, now = self._runtime, time.monotonic()
-        if now - self._renewed_at >= runtime.locks.renew_seconds:
-            self._renewed_at = now
-            runtime.locks.renew(self._claim.run_id, self._token)
-        if runtime.is_presence_lost():
-            runtime.meter.presence_lost()
-            return "lease_lost"
-        if runtime.draining.is_set():
-            return "drain"
-        return runtime.claims.news(self._claim)
 
 
 def _commit(
