@@ -15,6 +15,7 @@ from tasks.step import run_step
 from tasks.tool_call import run_call
 from umbel.contracts import CallId, RunId
 from umbel.errors import Unavailable
+from umbel.log_context import afresh
 from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE
 
 log: Final = logging.getLogger(__name__)
@@ -65,7 +66,8 @@ def carry_next(runtime: Runtime, look: Look, *, heard_seconds: float = HEARD_SEC
             return count
         tenant = found.tenant
         try:
-            found.carry()
+            with afresh():
+                found.carry()
         except Exception:  # it is written down and given back; the message was about another one
             log.exception("work found in the record failed")
     return MOST

@@ -40,6 +40,16 @@ def clear() -> None:
 
 
 @contextmanager
+def afresh() -> Generator[None]:
+    """Inside the block lines are about what is bound there alone; afterwards as before."""
+    token = _about.set(_NOTHING)
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+@contextmanager
 def bound(**about: Unpack[About]) -> Generator[None]:
     """Inside the block lines are about this as well; afterwards about what they were before."""
     token = _about.set({**_about.get(), **about})

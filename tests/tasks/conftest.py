@@ -1,6 +1,6 @@
 """These tests share one database, emptied after each; a process's runtime stands on it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -8,8 +8,16 @@ from models.database import Database
 from tests.emptied_database import database, make_database, shared_pool, shared_url, url
 from tests.runs.private_broker import broker
 from tests.tasks.process import Process, a_process
+from umbel.log_context import afresh
 
 __all__ = ["broker", "database", "make_database", "shared_pool", "shared_url", "url"]
+
+
+@pytest.fixture(autouse=True)
+def _own_log_context() -> Iterator[None]:
+    """In a worker every task has one of its own."""
+    with afresh():
+        yield
 
 
 @pytest.fixture

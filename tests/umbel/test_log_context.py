@@ -2,7 +2,7 @@ import subprocess
 import sys
 import threading
 
-from umbel.log_context import bind, bound, clear, current
+from umbel.log_context import afresh, bind, bound, clear, current
 
 
 def test_what_is_bound_stays_until_it_is_cleared() -> None:
@@ -44,7 +44,7 @@ _GREENLETS = """
 from gevent import monkey
 monkey.patch_all()
 import gevent
-from umbel.log_context import bind, current
+from umbel.log_context import afresh, bind, current
 
 def carry(number):
     before = dict(current())
@@ -60,3 +60,12 @@ assert current() == {}
 
 def test_every_greenlet_has_its_own() -> None:
     subprocess.run([sys.executable, "-c", _GREENLETS], check=True, timeout=60)
+
+
+def test_work_begun_afresh_is_about_itself_alone_and_leaves_no_trace() -> None:
+    with bound(run_id="run_a", fence=3):
+        with afresh():
+            assert current() == {}
+            bind(run_id="run_b")
+            assert current() == {"run_id": "run_b"}
+        assert current() == {"run_id": "run_a", "fence": 3}
