@@ -16,6 +16,20 @@ FROM runs r JOIN run_specs s ON s.run_id = r.id, LATERAL (
   FROM events WHERE run_id = r.id AND kind = 'run.resumed') e
 WHERE r.id = %(run_id)s
 """
+_RESUMES: Final = """
+SELECT count(*) FILTER (WHERE kind = 'run.resumed')::int AS number,
+  coalesce(max(seq), %(seq)s) AS seq
+FROM events WHERE run_id = %(run_id)s AND seq > %(seq)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumes:
+    """How often a run was resumed, by its events up to one."""
+
+    number: int = 0
+    seq: int = 0
+    """The last event that was looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +58,13 @@ def load_stretch(database: Database, run_id: RunId) -> Stretch | None:
     """
     [rows] = database.run((_STRETCH, {"run_id": run_id}))
     return Stretch(**rows[0]) if rows else None
+
+
+def count_resumes(database: Database, run_id: RunId, since: Resumes) -> Resumes:
+    """How often the run was resumed by now; reads only the events after those of `since`.
+
+    Raises:
+        Unavailable: PostgreSQL does not answer.
+    """
+    [rows] = database.run((_RESUMES, {"run_id": run_id, "seq": since.seq}))
+    return Resumes(since.number + rows[0]["number"], rows[0]["seq"])

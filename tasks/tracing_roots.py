@@ -5,7 +5,7 @@ Every process derives the same ids, so that none has to tell another one.
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from threading import Lock
@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanContext, TraceFlags
 
 from models.database import Database
 from models.records import RunSpec
-from models.stretches import load_stretch
+from models.stretches import Resumes, count_resumes
 from tasks.traceparent import (
     SAMPLED,
     TracePlace,
@@ -73,20 +73,18 @@ class Roots:
     def __init__(self, database: Database, sampler: Sampler) -> None:
         self._database = database
         self._sampler = sampler
-        self._known: OrderedDict[str, Root] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Root, Resumes]] = OrderedDict()
         self._lock = Lock()
 
     def present(self, spec: RunSpec) -> Root:
         """The root of the stretch at hand: the run may have been resumed since the last look."""
-        try:
-            stretch = load_stretch(self._database, spec.run_id)
-        except Unavailable:
-            stretch, known = None, self._remembered(spec.run_id)
-            if known is not None:
-                return known
-        root = self.of(spec.run_id, spec.traceparent, stretch.resumes if stretch else 0)
+        known = self._remembered(spec.run_id)
+        seen = known[1] if known else Resumes()
+        with suppress(Unavailable):  # then it is most likely the stretch it was
+            seen = count_resumes(self._database, spec.run_id, seen)
+        root = self.of(spec.run_id, spec.traceparent, seen.number)
         with self._lock:
-            self._known[spec.run_id] = root
+            self._known[spec.run_id] = (root, seen)
             self._known.move_to_end(spec.run_id)
             while len(self._known) > _KEPT:
                 self._known.popitem(last=False)
@@ -110,13 +108,13 @@ class Roots:
 
     def traceparent(self, run_id: str) -> str | None:
         """The header that leads to a run this process was at lately."""
-        root = self._remembered(run_id)
-        if root is None:
+        known = self._remembered(run_id)
+        if known is None:
             return None
-        place = root.context
+        place = known[0].context
         return str(TracePlace(place.trace_id, place.span_id, int(place.trace_flags)))
 
-    def _remembered(self, run_id: str) -> Root | None:
+    def _remembered(self, run_id: str) -> tuple[Root, Resumes] | None:
         with self._lock:
             return self._known.get(run_id)
 
