@@ -3,7 +3,7 @@
 Without options it listens on all addresses and asks for no password.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import click
@@ -13,8 +13,13 @@ from umbel.errors import Misconfigured
 _AUTH_OPTIONS: Final = ("basic_auth", "auth")
 
 
+def _is_told_where(given: Collection[str], environment: Mapping[str, str]) -> bool:
+    is_socket = "unix_socket" in given or environment.get("FLOWER_UNIX_SOCKET")
+    return bool("address" in given or environment.get("FLOWER_ADDRESS") or is_socket)
+
+
 def refuse_open_flower(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Nothing, unless this process is Celery's `flower` command without a password.
+    """Nothing, unless this process is Celery's `flower` command without a password or address.
 
     Args:
         arguments: the words of the command line; options of Flower count wherever they stand.
@@ -30,6 +35,11 @@ def refuse_open_flower(arguments: Sequence[str], environment: Mapping[str, str])
     has_auth = any(
         option in given or environment.get(f"FLOWER_{option.upper()}") for option in _AUTH_OPTIONS
     )
+    if not _is_told_where(given, environment):
+        raise Misconfigured(
+            "Flower would listen on every address of this machine. Start `umbel flower`, or give "
+            "--address=127.0.0.1, or the address that you mean."
+        )
     if not has_auth:
         raise Misconfigured(
             "Flower shows all work and is not started without a password. Set "

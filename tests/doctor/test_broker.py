@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import redis
 
@@ -5,9 +7,11 @@ from tests.doctor.looking import look_at, look_at_all, settings_of
 from tests.models.story import ME
 from tests.services import Place
 from tests.worker_processes import WorkerProcesses, wait_until
-from umbel.cli.doctor.broker_checks import start_command
-from umbel.cli.doctor.context import Context
-from umbel.names import LOOP_QUEUE, TOOLS_QUEUE
+from umbel.cli.worker_commands import procfile, shown_command
+from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE
+from umbel.settings import Settings
+
+QUEUES = [LOOP_QUEUE, TOOLS_QUEUE, CONTROL_QUEUE, SUSPECT_QUEUE]
 
 
 def test_a_message_comes_through_and_nothing_stays_behind(own_place: Place) -> None:
@@ -36,10 +40,30 @@ def test_queues_without_a_worker_name_the_command_that_starts_one(own_place: Pla
     settings = settings_of(own_place, step_concurrency=77)
     finding = look_at("queues", settings)
     assert finding.state == "problem"
-    assert "nobody consumes umbel.loop, umbel.tools, umbel.control" in finding.found
+    assert f"nobody consumes {', '.join(QUEUES)}" in finding.found
     assert "worker -P gevent -c 77 -Q umbel.loop -n step@%h" in str(finding.remedy)
-    assert "-P prefork" in start_command(TOOLS_QUEUE, Context(settings))
-    assert finding.facts["unconsumed"] == ["umbel.loop", "umbel.tools", "umbel.control"]
+    assert shown_command("control", settings) in str(finding.remedy)
+    assert finding.facts["unconsumed"] == QUEUES
+
+
+def test_the_shown_commands_are_those_of_the_procfile() -> None:
+    lines = dict(line.split(": ", 1) for line in procfile().splitlines())
+    for name in ("step", "tool", "control"):
+        typed = re.sub(r"\$\{\w+:-(\w+)\}", r"\1", lines[name]).removeprefix("python -m ")
+        settings = Settings(step_concurrency=100, tool_concurrency=8)
+        assert shown_command(name, settings) == typed
+
+
+def test_a_redis_that_takes_no_writes_is_told_from_missing_rights(own_place: Place) -> None:
+    with redis.Redis.from_url(own_place.redis_url) as client:
+        client.config_set("min-replicas-to-write", 1)
+        try:
+            found = look_at_all(("redis", "broker", "queues", "beat"), settings_of(own_place))
+        finally:
+            client.config_set("min-replicas-to-write", 0)
+    assert found["broker"].state == "problem"
+    assert "min-replicas-to-write" in str(found["broker"].remedy)
+    assert [found[part].state for part in ("queues", "beat")] == ["skipped", "skipped"]
 
 
 def test_a_worker_that_lives_and_does_not_answer_is_no_missing_one(own_place: Place) -> None:
@@ -51,7 +75,7 @@ def test_a_worker_that_lives_and_does_not_answer_is_no_missing_one(own_place: Pl
     database.close()
     finding = look_at_all(("queues", "migrations"), settings_of(own_place))["queues"]
     assert f"a worker lives and does not answer over Redis: {LOOP_QUEUE}" in finding.found
-    assert "nobody consumes umbel.tools, umbel.control" in finding.found
+    assert f"nobody consumes {', '.join(QUEUES[1:])}" in finding.found
 
 
 @pytest.mark.slow

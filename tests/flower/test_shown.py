@@ -113,26 +113,29 @@ def test_workers_do_not_tell_the_password_of_the_broker(url: str, is_told: str) 
     assert SECRET not in str(told["broker"]["alternates"])
 
 
+HERE = "--address=127.0.0.1"
+
+
 @pytest.mark.parametrize(
-    ("command", "options", "environment", "is_refused"),
+    ("command", "options", "environment", "refusal"),
     [
-        ("flower", [], {}, True),
-        ("flower", ["--port=5556"], {"FLOWER_BASIC_AUTH": ""}, True),
-        ("flower", ["--basic-auth=ann:secret"], {}, False),
-        ("flower", ["--auth=.*@example.org"], {}, False),
-        ("flower", [], {"FLOWER_BASIC_AUTH": "ann:secret"}, False),
-        ("worker", [], {}, False),
-        (None, [], {}, False),
+        ("flower", [], {}, "--address=127.0.0.1"),
+        ("flower", ["--basic-auth=ann:secret"], {}, "--address=127.0.0.1"),
+        ("flower", [HERE, "--port=5556"], {"FLOWER_BASIC_AUTH": ""}, "--basic-auth"),
+        ("flower", [HERE, "--basic-auth=ann:secret"], {}, None),
+        ("flower", [HERE, "--auth=.*@example.org"], {}, None),
+        ("flower", [HERE], {"FLOWER_BASIC_AUTH": "ann:secret"}, None),
+        ("flower", ["--basic_auth=a:b"], {"FLOWER_ADDRESS": "127.0.0.1"}, None),
+        ("worker", [], {}, None),
+        (None, [], {}, None),
     ],
 )
 def test_celerys_own_flower_is_refused_only_when_it_would_be_open(
-    command: str | None, options: list[str], environment: dict[str, str], *, is_refused: bool
+    command: str | None, options: list[str], environment: dict[str, str], refusal: str | None
 ) -> None:
     with click.Context(click.Command("celery")) as context:
         context.invoked_subcommand = command
-        refused = (
-            pytest.raises(Misconfigured, match="--basic-auth") if is_refused else nullcontext()
-        )
+        refused = pytest.raises(Misconfigured, match=refusal) if refusal else nullcontext()
         with refused:
             refuse_open_flower(["celery", "flower", *options], environment)
 

@@ -57,6 +57,12 @@ def procfile() -> str:
     return "".join(f"{name}: python {' '.join(words)}\n" for name, words in commands.items())
 
 
+def shown_command(name: str, settings: Settings) -> str:
+    """The command of that name with these settings, as a person would type it."""
+    _, *words = _commands_of(settings)[name]
+    return " ".join(words)
+
+
 def worker_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of a worker: ours, with these settings instead of ours.
 
@@ -80,12 +86,7 @@ def _specs(settings: Settings, folder: Path, chosen: Mapping[str, str]) -> list[
     is may be the workspace, in which a model may write `redis.py`.
     """
     everything = worker_environment(settings, os.environ) | {"TMPDIR": str(folder)}
-    commands = _commands(
-        steps=str(settings.step_concurrency),
-        tools=str(settings.tool_concurrency),
-        controls=str(settings.control_concurrency),
-        log_level=settings.log_level,
-    )
+    commands = _commands_of(settings)
     return [
         ProcessSpec(
             name,
@@ -113,6 +114,15 @@ def _anchored(inherited: Mapping[str, str]) -> dict[str, str]:
     if config.is_file():
         anchored[CONFIG_VARIABLE] = str(config)
     return anchored
+
+
+def _commands_of(settings: Settings) -> dict[str, Sequence[str]]:
+    return _commands(
+        steps=str(settings.step_concurrency),
+        tools=str(settings.tool_concurrency),
+        controls=str(settings.control_concurrency),
+        log_level=settings.log_level,
+    )
 
 
 def _commands(*, steps: str, tools: str, controls: str, log_level: str) -> dict[str, Sequence[str]]:

@@ -14,7 +14,8 @@ from models.diagnosis import connected_beats, known_workers, looking
 from tasks.app import celery_configuration
 from umbel.cli.doctor.context import Context
 from umbel.cli.doctor.finding import Finding, ok, problem, warning, worst
-from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, TOOLS_QUEUE
+from umbel.cli.worker_commands import shown_command
+from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE
 from umbel.redis_url import broker_url
 
 _ANSWER_SECONDS: Final = 1.0
@@ -22,7 +23,6 @@ _PATIENT_SECONDS: Final = 2.5
 _TRIP_SECONDS: Final = 4.0
 _SLOW_MS: Final = 500.0
 _CELERY: Final = "celery -A umbel.server"
-_QUIET: Final = "--without-gossip --without-mingle"
 _BEAT: Final = f"{_CELERY} beat --pidfile="
 _BEAT_NAMES: Final = ("celerybeat", "beat")
 """How the node names of beats begin: Celery's own, and one that may be given with `-n`."""
@@ -36,12 +36,8 @@ def look_at_broker(context: Context) -> Finding:
         with doctor_app(context).connection_for_write() as connection:
             elapsed_ms = _round_trip(connection) * 1000
     except (OperationalError, RedisError, OSError) as error:
-        return problem(
-            "broker",
-            f"a message did not come through: {type(error).__name__}: {error}",
-            "Let the user of UMBEL_REDIS_URL read, write, publish and subscribe to "
-            f"{{{context.settings.redis_prefix}}}:*, and see the part `redis`.",
-        ).blocking()
+        found = f"a message did not come through: {type(error).__name__}: {error}"
+        return problem("broker", found, _remedy_of(error, context)).blocking()
     found = f"a message came through in {elapsed_ms:.1f} ms"
     if elapsed_ms > _SLOW_MS:
         remedy = "Look for slow commands (`redis-cli SLOWLOG GET`) and for load on that machine."
@@ -101,19 +97,35 @@ def doctor_app(context: Context) -> Celery:
     return app
 
 
-def start_command(queue: str, context: Context) -> str:
-    """What starts a worker for a queue."""
-    name, pool, setting = _STARTED_BY[queue]
-    concurrency = getattr(context.settings, setting)
-    return f"{_CELERY} worker -P {pool} -c {concurrency} -Q {queue} -n {name}@%h {_QUIET}"
-
-
-_STARTED_BY: Final[Mapping[str, tuple[str, str, str]]] = {
-    LOOP_QUEUE: ("step", "gevent", "step_concurrency"),
-    TOOLS_QUEUE: ("tool", "prefork", "tool_concurrency"),
-    CONTROL_QUEUE: ("control", "prefork", "control_concurrency"),
+_STARTED_BY: Final[Mapping[str, str]] = {
+    LOOP_QUEUE: "step",
+    TOOLS_QUEUE: "tool",
+    CONTROL_QUEUE: "control",
+    SUSPECT_QUEUE: "control",
 }
-"""Name, pool and concurrency setting of the worker of each queue."""
+"""The command that starts a worker of each queue."""
+
+_WRITE_REMEDIES: Final = (
+    (
+        "NOREPLICAS",
+        "Redis writes only with enough replicas: bring them back, or lower its "
+        "`min-replicas-to-write`.",
+    ),
+    ("READONLY", "This Redis is a read-only replica: set UMBEL_REDIS_URL to its primary."),
+    ("MISCONF", "Redis cannot save to disk and refuses writes: free its disk, or see its log."),
+    ("OOM", "Redis has no memory left: raise `maxmemory`, or see what fills it."),
+)
+
+
+def _remedy_of(error: Exception, context: Context) -> str:
+    """What to do about a Redis that answers and takes no message."""
+    for sign, remedy in _WRITE_REMEDIES:
+        if sign in f"{type(error).__name__} {error}" or sign in f"{error.__cause__}":
+            return remedy
+    return (
+        "Let the user of UMBEL_REDIS_URL read, write, publish and subscribe to "
+        f"{{{context.settings.redis_prefix}}}:*, and see the part `redis`."
+    )
 
 
 def _round_trip(connection: Connection) -> float:
@@ -166,11 +178,12 @@ def _answers(app: Celery, command: str, seconds: float) -> Iterable[tuple[str, A
 def _unheard(queues: Sequence[str], context: Context) -> list[Finding]:
     """Queues nobody answered for, those apart whose worker lives by PostgreSQL."""
     roles = _living_roles(context)
-    quiet = [queue for queue in queues if _STARTED_BY[queue][0] in roles]
+    quiet = [queue for queue in queues if _STARTED_BY[queue] in roles]
     absent = [queue for queue in queues if queue not in quiet]
     concerns: list[Finding] = []
     if absent:
-        commands = "; ".join(f"`{start_command(queue, context)}`" for queue in absent)
+        names = dict.fromkeys(_STARTED_BY[queue] for queue in absent)
+        commands = "; ".join(f"`{shown_command(name, context.settings)}`" for name in names)
         remedy = f"Start `umbel up`, or: {commands}."
         concerns.append(problem("queues", f"nobody consumes {', '.join(absent)}", remedy))
     if quiet:
