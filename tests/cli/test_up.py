@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,9 @@ from typing import Any, Final, TypeVar
 import psutil
 import pytest
 
+from models.database import Database
 from tests.embedded.observing import eventually, processes_below
+from tests.invariants import violations
 from tests.worker_processes import FAST_CLOCKS, wait_until
 from umbel.cli.running_system import find_running, settings_in_use
 from umbel.contracts import RunId, new_id
@@ -34,6 +36,10 @@ WORKERS: Final = {"step", "tool", "control"}
 SERVERS: Final = {"postgres", "valkey"}
 VICTIMS: Final = ("step", "beat.1", "beat.2", "flower", "control", "tool", "valkey", "postgres")
 """PostgreSQL last: nobody is declared dead in its first seconds; that would only be waited for."""
+
+IN_FLIGHT: Final = 3
+KILL_SECONDS: Final = 20.0
+"""After so many seconds `umbel up` kills what has not ended."""
 
 T = TypeVar("T")
 
@@ -148,8 +154,8 @@ def order_of_ends(running: Running) -> list[str]:
 class Runs:
     """Slow runs on a running system; whoever asks repeats while PostgreSQL is away."""
 
-    def __init__(self, service: Service, workspace: Path) -> None:
-        self.ids: list[str] = []
+    def __init__(self, service: Service, workspace: Path, ids: Sequence[str] = ()) -> None:
+        self.ids = [*ids]
         self._service = service
         self._workspace = str(workspace)
 
@@ -203,6 +209,15 @@ def kill_one(running: Running, runs: Runs, name: str) -> None:
 def test_runs_survive_the_kill_of_every_process_and_everything_ends_in_order_with_its_data_kept(
     folder: Path,
 ) -> None:
+    completed, cut = killed_and_ended(folder)
+    assert_nothing_is_left(folder)
+    assert not (folder / "data" / "system.json").exists()
+    taken_up_and_killed(folder, completed, cut)
+    assert find_running(folder / "data") is None
+
+
+def killed_and_ended(folder: Path) -> tuple[list[str], list[str]]:
+    """Kill every process in turn, then end all with runs in flight: completed runs, cut runs."""
     data = folder / "data"
     with up(data, model="demo:slow") as running:
         running.wait_for("system.ready")
@@ -211,6 +226,10 @@ def test_runs_survive_the_kill_of_every_process_and_everything_ends_in_order_wit
             kill_each_in_turn(running, runs)
             done = ["completed"] * len(VICTIMS)
             assert eventually(lambda: runs.statuses() == done, SECONDS), runs.told(running)
+            cut = Runs(service, folder / "work")
+            for _ in range(IN_FLIGHT):
+                cut.enqueue()
+            wait_until(lambda: "running" in cut.statuses(), SECONDS, "runs are in flight")
         assert running.process.poll() is None
         ends = order_of_ends(running)
         assert running.process.wait(30) == 128 + signal.SIGTERM
@@ -218,13 +237,21 @@ def test_runs_survive_the_kill_of_every_process_and_everything_ends_in_order_wit
     assert set(ends[3:6]) == WORKERS
     assert set(ends[6:]) == SERVERS
     assert running.told[-1]["type"] == "system.stopped"
-    assert_nothing_is_left(folder)
-    assert not (data / "system.json").exists()
+    assert running.told[-1]["seconds"] < KILL_SECONDS, "everything ended by itself"
+    return runs.ids, cut.ids
 
+
+def taken_up_and_killed(folder: Path, completed: list[str], cut: list[str]) -> None:
+    """A second life has the old runs and completes the cut ones; then it is killed itself."""
+    data = folder / "data"
     with up(data, model="demo:slow") as again:
         again.wait_for("process.ready", "step")
         with Service(settings_in_use(data)) as service:
-            assert [service.get(run_id).status for run_id in runs.ids] == done
+            runs = Runs(service, folder / "work", [*completed, *cut])
+            done = ["completed"] * len(runs.ids)
+            assert runs.statuses()[: len(completed)] == done[: len(completed)]
+            assert eventually(lambda: runs.statuses() == done, SECONDS), runs.told(again)
+            assert broken_rules(data) == []
             in_flight = service.enqueue(REQUEST, workspace=str(folder / "work"))
             wait_until(lambda: service.get(in_flight).status == "running", SECONDS, "in flight")
         refused = second_up(data)
@@ -233,7 +260,14 @@ def test_runs_survive_the_kill_of_every_process_and_everything_ends_in_order_wit
         again.process.kill()
         again.process.wait(10)
         assert eventually(lambda: processes_below(folder) == [], 30), processes_below(folder)
-    assert find_running(data) is None
+
+
+def broken_rules(data: Path) -> list[str]:
+    database = Database(settings_in_use(data).database_url or "", role="test", pool_size=1)
+    try:
+        return violations(database)
+    finally:
+        database.close()
 
 
 def second_up(data: Path) -> "subprocess.CompletedProcess[str]":
