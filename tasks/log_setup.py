@@ -90,6 +90,7 @@ def secrets_of(settings: Settings, environment: Mapping[str, str]) -> list[str]:
     named = [
         environment.get("OPENAI_API_KEY", ""),
         environment.get("OTEL_EXPORTER_OTLP_HEADERS", ""),
+        environment.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS", ""),
     ]
     urls = (settings.database_url, settings.redis_url, settings.model_base_url)
     return [*keys, *passwords, *named, *(secret for url in urls for secret in url_secrets(url))]
