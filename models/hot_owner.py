@@ -169,16 +169,22 @@ e AS (
 SELECT unknowns FROM r
 """
 
-# What a tool reports after its owner has spoken changes nothing and is not forgotten.
+# What a tool reports after its owner has spoken settles nothing and is not forgotten: a change that
+# was done after all is not sent again in this run.
 NOTE_LATE: Final = """
 WITH x AS (
-  UPDATE receipts SET late_outcome = %(outcome)s, late_body = %(body)s
-  WHERE call_id = %(call_id)s AND run_id = %(run_id)s AND attempt = %(attempt)s
-    AND verified IS NOT NULL AND late_outcome IS NULL
-  RETURNING call_id, run_id, verified,
+  UPDATE receipts SET late_outcome = %(outcome)s, late_body = %(body)s FROM calls k
+  WHERE receipts.call_id = %(call_id)s AND receipts.run_id = %(run_id)s
+    AND receipts.attempt = %(attempt)s AND verified IS NOT NULL AND late_outcome IS NULL
+    AND k.id = receipts.call_id
+  RETURNING receipts.call_id, receipts.run_id, verified, k.tool, k.args_sha,
     verified <> CASE late_outcome WHEN 'done' THEN 'happened' ELSE 'not_happened' END AS differs),
 r AS (
-  UPDATE runs SET next_seq = next_seq + 1 FROM x WHERE runs.id = x.run_id
+  UPDATE runs SET next_seq = next_seq + 1,
+    quarantine = CASE WHEN x.differs AND %(outcome)s = 'done' THEN
+      coalesce(quarantine, '[]') || jsonb_build_object('tool', x.tool,
+        'args_sha', encode(x.args_sha, 'hex'), 'until', 'infinity') ELSE quarantine END
+  FROM x WHERE runs.id = x.run_id
   RETURNING runs.id, runs.fence, next_seq - 1 AS seq)
 INSERT INTO events (run_id, seq, kind, ref, data, fence)
 SELECT r.id, r.seq, CASE WHEN x.differs THEN 'call.conflict' ELSE 'call.confirmed' END, x.call_id,

@@ -67,11 +67,15 @@ WHERE state = 'started' AND effect <> 'mutation'
 ORDER BY run_id LIMIT %(limit)s
 """
 
-# Reads that lost their worker after their run was stopped or corrected: nothing starts them again.
-VOID_READS: Final = """
-SELECT c.id, c.run_id FROM calls c JOIN runs r ON r.id = c.run_id
-WHERE c.state = 'ready' AND c.effect <> 'mutation' AND c.attempt > 0
-  AND (r.stop_at IS NOT NULL OR r.steer_rev <> c.steer_rev)
+# Ready calls that nothing will start: reads that lost their worker after their run was stopped or
+# corrected, and changes that turned out to be done already.
+VOID_CALLS: Final = """
+SELECT c.id, c.run_id, c.effect FROM calls c JOIN runs r ON r.id = c.run_id
+WHERE c.state = 'ready' AND (
+  (c.effect <> 'mutation' AND c.attempt > 0
+    AND (r.stop_at IS NOT NULL OR r.steer_rev <> c.steer_rev))
+  OR (c.effect = 'mutation' AND r.quarantine @> jsonb_build_array(jsonb_build_object(
+    'tool', c.tool, 'args_sha', encode(c.args_sha, 'hex'), 'until', 'infinity'))))
 ORDER BY c.run_id LIMIT %(limit)s
 """
 

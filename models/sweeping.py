@@ -23,6 +23,10 @@ VOID_READ: Final = (
     '{"error":{"code":"skipped","message":"Its worker was lost, and the run was stopped or '
     'corrected meanwhile: it was not started again. Nothing was changed."}}'
 )
+DONE_BEFORE: Final = (
+    '{"error":{"code":"done_before","message":"Not sent: the same change, sent before, was '
+    'reported done after its owner had found that it was not. It is not sent again in this run."}}'
+)
 LOST_WORKER_DETAIL = (
     "This step has cost too many workers their lives; look into the worker logs before you resume."
 )
@@ -143,16 +147,19 @@ def settle_stalled_reads(database: Database, *, limit: int) -> list[tuple[RunId,
     return settled
 
 
-def skip_void_reads(database: Database, *, limit: int) -> list[tuple[RunId, Settled]]:
-    """Settle reads that lost their worker after a stop or a correction of their run."""
-    [rows] = database.run((hot_sweep.VOID_READS, {"limit": limit}))
+def skip_void_calls(database: Database, *, limit: int) -> list[tuple[RunId, Settled]]:
+    """Settle ready calls that nothing will start.
+
+    Reads that lost their worker after a stop or a correction of their run, and changes that were
+    reported done although their owner had found otherwise.
+    """
+    [rows] = database.run((hot_sweep.VOID_CALLS, {"limit": limit}))
     settled: list[tuple[RunId, Settled]] = []
     for row in rows:
         run_id = RunId(row["run_id"])
+        void = Skipped(DONE_BEFORE if row["effect"] == "mutation" else VOID_READ)
         try:
-            outcome = skip_call(
-                database, call_id=CallId(row["id"]), run_id=run_id, outcome=Skipped(VOID_READ)
-            )
+            outcome = skip_call(database, call_id=CallId(row["id"]), run_id=run_id, outcome=void)
         except Contended:
             continue  # one locked run must not stop the sweep for all; the next one looks again
         if outcome is not None:

@@ -24,7 +24,7 @@ from models.sweeping import (
     promote_runs,
     settle_lost_changes,
     settle_stalled_reads,
-    skip_void_reads,
+    skip_void_calls,
     take_back_rings,
     take_over_runs,
 )
@@ -129,7 +129,7 @@ class Sweeper:
             self.tallies.add(UNKNOWN_OUTCOMES)
             self._count(run_id, settled.ended)
         ended_reads = settle_stalled_reads(self.database, limit=BATCH)
-        ended_reads += skip_void_reads(self.database, limit=BATCH)
+        ended_reads += skip_void_calls(self.database, limit=BATCH)
         for run_id, settled in ended_reads:
             self._count(run_id, settled.ended)
             if settled.next_call is not None:

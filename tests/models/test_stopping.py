@@ -8,7 +8,7 @@ from models.calls import load_call, record_intent, settle, start_read
 from models.database import Database
 from models.owner import resume_run, steer_run, stop_run
 from models.steps import claim_step, commit_answer, hand_back, release_own
-from models.sweeping import free_reads, skip_void_reads, take_over_runs
+from models.sweeping import free_reads, skip_void_calls, take_over_runs
 from tests.factories import OWNER, a_run
 from tests.invariants import violations
 from tests.models.story import (
@@ -183,7 +183,7 @@ def test_a_read_that_loses_its_worker_after_a_stop_or_correction_holds_nothing_u
     fall_silent(database)
     assert free_reads(database, dead_after_seconds=DEAD_AFTER, limit=10) == 1
     assert call_states(database, step.run_id) == ["ready"]
-    [(run_id, settled)] = skip_void_reads(database, limit=10)
+    [(run_id, settled)] = skip_void_calls(database, limit=10)
     assert run_id == step.run_id
     assert call_states(database, step.run_id) == ["skipped"]
     if verb == "stop":
@@ -199,5 +199,5 @@ def test_a_read_that_may_start_again_is_left_alone(database: Database) -> None:
     started(database, step.calls[0])
     fall_silent(database)
     free_reads(database, dead_after_seconds=DEAD_AFTER, limit=10)
-    assert skip_void_reads(database, limit=10) == []
+    assert skip_void_calls(database, limit=10) == []
     assert call_states(database, step.run_id) == ["ready"]

@@ -8,6 +8,7 @@ from loop.outcome import Errored, Returned, Unknown
 from models.calls import Started, load_call, record_intent, settle
 from models.database import Database
 from models.owner import resume_run, verify_receipt
+from models.sweeping import skip_void_calls
 from tests.factories import OWNER
 from tests.invariants import violations
 from tests.models.story import (
@@ -105,7 +106,9 @@ def test_what_the_tool_reports_afterwards_is_kept_and_moves_nothing(
     assert settle(database, proof, late, "") is None
     assert event_kinds(database, step.run_id)[-1] == kind
     assert call_row(database, step.calls[0])["state"] == state
-    assert run_row(database, step.run_id) == before | {"next_seq": before["next_seq"] + 1}
+    after = run_row(database, step.run_id)
+    kept = {"next_seq": before["next_seq"] + 1, "quarantine": after["quarantine"]}
+    assert after == before | kept
     receipt = receipt_row(database, step.calls[0])
     assert (receipt["verified"], receipt["late_body"]) == (said, late.text)
     settle(database, proof, late, "")
@@ -167,3 +170,23 @@ def test_a_word_that_says_nothing_is_refused(database: Database) -> None:
     step, _ = an_unknown_change(database)
     with pytest.raises(InvalidInput):
         verify_receipt(database, step.run_id, step.calls[0], OWNER, "happened", " ")
+
+
+def test_a_change_that_was_done_after_all_is_not_sent_again(database: Database) -> None:
+    step, proof = an_unknown_change(database)
+    verify(database, step, "not_happened")
+    assert resumed_with(database, step.run_id) is None
+    settle(database, proof, Returned("42"), "42")
+    # Time passes.
+    change(
+        database,
+        "UPDATE runs SET quarantine = jsonb_set(quarantine, '{0,until}', to_jsonb(now()))",
+    )
+    [call_id] = [r["id"] for r in query(database, "SELECT id FROM calls WHERE step = 2")]
+    call = load_call(database, call_id)
+    assert call is not None
+    assert record_intent(database, call, ME) is None
+    [(run_id, settled)] = skip_void_calls(database, limit=10)
+    assert (run_id, settled.next_step) == (step.run_id, 3)
+    assert call_row(database, call_id)["state"] == "skipped"
+    assert violations(database, at_rest=False) == []
