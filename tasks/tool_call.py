@@ -1,6 +1,7 @@
 """One tool call: start or intent, run, outcome and join in one commit."""
 
 import logging
+import time
 from contextlib import nullcontext
 from typing import Final
 
@@ -67,6 +68,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
             _note_settled(runtime, call, settled)
         _ring(runtime, call, settled)
         return "refused: no such tool here"
+    asked_at = time.monotonic()
     started = _start(runtime, call)
     if started is None:
         runtime.meter.idle(CALL)
@@ -76,7 +78,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
         point = "call.intent_saved" if call.effect == "mutation" else "call.started"
         fault(point, call_id=call.call_id, run_id=call.run_id)
         with runtime.meter.call(tool.name, call.waited_seconds):
-            return _carry(runtime, started, spec, tool)
+            return _carry(runtime, started, spec, tool, asked_at)
     except ReadInterrupted:
         return _hand_back(runtime, started)
     except BaseException:  # even a killed greenlet must not leave its call with a living worker
@@ -84,7 +86,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
         raise
 
 
-def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool) -> str:
+def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool, asked_at: float) -> str:
     """From the start to the recorded outcome."""
     code = ToolCode(runtime.draining)
     context = RunToolContext(runtime.database, started, spec.workspace, code)
@@ -92,7 +94,7 @@ def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool) -> str
     guard = nullcontext() if tool.effect == "mutation" else runtime.reads.reading(code)
     with runtime.tracer.tool_call(started, spec) as span:
         with guard:
-            outcome = run_tool(
+            outcome = _too_late(started, asked_at) or run_tool(
                 tool,
                 started.args_text,
                 context,
@@ -102,6 +104,18 @@ def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool) -> str
     fault("call.effect_done", call_id=started.call.call_id, run_id=started.call.run_id)
     settled = _settle(runtime, started, spec, outcome, context.resources)
     return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
+
+
+def _too_late(started: Started, asked_at: float) -> Errored | None:
+    """Why a change is not sent any more, after a freeze between its intent and its sending.
+
+    It may be unknown by now, and its owner may have verified that it did not happen.
+    """
+    call = started.call
+    if call.effect != "mutation" or time.monotonic() - asked_at < call.stall_seconds:
+        return None
+    message = "Its worker was held up until after its deadline. Nothing was sent."
+    return Errored(error_text("too_late", message))
 
 
 def _hand_back(runtime: Runtime, started: Started) -> str:

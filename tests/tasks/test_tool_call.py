@@ -102,6 +102,16 @@ def test_a_tool_that_raises_leaves_a_change_unknown_and_pauses_the_run(
     assert violations(database) == []
 
 
+def test_a_change_whose_deadline_is_over_is_not_sent_any_more(database: Database) -> None:
+    sent = []
+    tool = a_tool("write", lambda **a: sent.append(a), effect="mutation", stall_seconds=1e-6)
+    process, [call_id] = prepared(database, tool)
+    assert process.call(call_id) == "errored, recorded"
+    assert sent == []
+    assert receipt_row(database, call_id)["outcome"] == "not_done"
+    assert violations(database, at_rest=False) == []
+
+
 def test_a_tool_that_knows_it_changed_nothing_lets_the_run_go_on(database: Database) -> None:
     def refuses(**_: object) -> None:
         raise ToolFailed("The disk is full.")
