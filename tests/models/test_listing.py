@@ -166,6 +166,7 @@ def test_a_page_is_read_through_an_index_however_many_runs_others_have(
         change(database, f"ANALYZE {table}")
     for tenant in ("big", "small"):
         with database.begin() as connection:
+            connection.execute(text("SET LOCAL random_page_cost = 1.1"))  # as on an SSD
             page = list_runs(connection, RunFilter(tenant=tenant), limit=20)
             read = connection.execute(
                 text(
