@@ -1,0 +1,198 @@
+"""The product's store functions again, on tuples: calls, their outcomes and the join."""
+
+from tests.state.owner_verbs import skip_unstarted
+from tests.state.record import Call, CallRef, Done, Receipt, Rows, Worker
+
+MAX_READ_ATTEMPTS = 3
+
+
+def start_read(rows: Rows, ref: CallRef, worker: Worker) -> Done:
+    """START_READ."""
+    call, run = rows.call(ref), rows.run
+    if call is None or call.is_change or call.state != "ready":
+        return Done(rows)
+    if call.attempt >= MAX_READ_ATTEMPTS or run.is_stopped or run.steer_rev != call.steer_rev:
+        return Done(rows)
+    return _start(rows, call, worker)
+
+
+def record_intent(rows: Rows, ref: CallRef, worker: Worker) -> Done:
+    """INTENT."""
+    call, run = rows.call(ref), rows.run
+    if run.status != "running" or run.work != "calls" or run.is_stopped or run.unknowns:
+        return Done(rows)
+    if call is None or not call.is_change or call.state != "ready" or call.attempt:
+        return Done(rows)
+    if call.steer_rev != run.steer_rev or is_quarantined(rows, call):
+        return Done(rows)
+    done = _start(rows, call._replace(receipt=Receipt()), worker)
+    return done._replace(numbers=1, events=("call.intent",))
+
+
+def is_quarantined(rows: Rows, call: Call) -> bool:
+    """Whether the same bytes may still be on their way."""
+    return any(args == call.args and state != "over" for args, state in rows.run.quarantine)
+
+
+def free_own_read(rows: Rows, ref: CallRef, attempt: int, worker: Worker) -> Done:
+    """FREE_OWN_READ."""
+    call = rows.call(ref)
+    if call is None or call.is_change or not _is_at(call, attempt, worker):
+        return Done(rows)
+    return Done(rows.with_call(call._replace(state="ready", holder=None)), is_done=True)
+
+
+def hand_back_read(rows: Rows, ref: CallRef, attempt: int, worker: Worker) -> Done:
+    """_HAND_BACK_READ."""
+    call, run = rows.call(ref), rows.run
+    if call is None or call.is_change or not _is_at(call, attempt, worker):
+        return Done(rows)
+    if run.is_stopped or run.steer_rev != call.steer_rev:
+        return Done(rows)
+    back = call._replace(state="ready", holder=None, attempt=attempt - 1)
+    return Done(rows.with_call(back), is_done=True)
+
+
+def find_own_start(rows: Rows, ref: CallRef, worker: Worker) -> Done:
+    """OWN_START."""
+    call = rows.call(ref)
+    if call is None or call.state != "started" or call.holder != worker:
+        return Done(rows)
+    return Done(rows, is_done=True, attempt=call.attempt)
+
+
+def settle_read(rows: Rows, ref: CallRef, attempt: int, worker: Worker, state: str) -> Done:
+    """SETTLE_READ."""
+    call = rows.call(ref)
+    if call is None or call.is_change or not _is_at(call, attempt, worker):
+        return Done(rows)
+    return join(rows, call, state)
+
+
+def settle_stalled_read(rows: Rows, ref: CallRef, attempt: int) -> Done:
+    """SETTLE_STALLED_READ."""
+    call = rows.call(ref)
+    if call is None or call.is_change or call.state != "started":
+        return Done(rows)
+    if call.attempt != attempt or not call.is_overdue:
+        return Done(rows)
+    return join(rows, call, "errored")
+
+
+def give_up_call(rows: Rows, ref: CallRef, state: str) -> Done:
+    """GIVE_UP_CALL."""
+    call = rows.call(ref)
+    if call is None or call.state != "ready" or (call.is_change and call.attempt):
+        return Done(rows)
+    return join(rows, call, state)
+
+
+def settle_change(rows: Rows, ref: CallRef, attempt: int, outcome: str) -> Done:
+    """SETTLE_CHANGE, as the worker says it."""
+    call = rows.call(ref)
+    if call is None or not call.is_change or call.attempt != attempt:
+        return Done(rows)
+    if call.state != "started" and (call.state != "unknown" or outcome == "unknown"):
+        return Done(rows)
+    assert call.receipt is not None
+    receipt = call.receipt._replace(outcome=outcome, is_late=call.receipt.outcome is not None)
+    state = {"done": "returned", "not_done": "errored"}.get(outcome, "unknown")
+    return join(rows, call._replace(receipt=receipt), state)
+
+
+def settle_lost_change(rows: Rows, ref: CallRef, attempt: int, dead: frozenset[Worker]) -> Done:
+    """SETTLE_CHANGE, as the sweeper says it."""
+    call = rows.call(ref)
+    if call is None or not (call.is_overdue or call.holder in dead):
+        return Done(rows)
+    return settle_change(rows, ref, attempt, "unknown")
+
+
+def note_late(rows: Rows, ref: CallRef, attempt: int, outcome: str) -> Done:
+    """NOTE_LATE."""
+    call = rows.call(ref)
+    if call is None or call.receipt is None or call.attempt != attempt:
+        return Done(rows)
+    if call.receipt.verified is None or call.receipt.late_outcome is not None:
+        return Done(rows)
+    word = "happened" if outcome == "done" else "not_happened"
+    kind = "confirmed" if call.receipt.verified == word else "conflict"
+    noted = rows.with_call(call._replace(receipt=call.receipt._replace(late_outcome=outcome)))
+    if kind == "conflict" and outcome == "done":
+        closed = (*rows.run.quarantine, (call.args, "closed"))
+        noted = noted.with_run(rows.run._replace(quarantine=closed))
+    return Done(noted, 1, (f"call.{kind}",), is_done=True)
+
+
+def free_reads(rows: Rows, dead: frozenset[Worker]) -> Done:
+    """READS_BACK."""
+    calls = tuple(
+        c._replace(state="ready", holder=None)
+        if c.state == "started" and not c.is_change and c.holder in dead
+        else c
+        for c in rows.calls
+    )
+    return Done(rows._replace(calls=calls), is_done=calls != rows.calls)
+
+
+def void_calls(rows: Rows) -> tuple[CallRef, ...]:
+    """VOID_CALLS: what the sweeper settles because nothing will start it."""
+    return tuple(c.ref for c in rows.calls if c.state == "ready" and _is_void(rows, c))
+
+
+def join(rows: Rows, settled: Call, state: str) -> Done:
+    """_JOIN: `settled` with its state before, and what it becomes."""
+    was = "unknown" if settled.state == "unknown" else "started"
+    call = settled._replace(state=state, holder=None)
+    after = rows.with_call(call)
+    closes, turns_unknown = was == "started", was == "started" and state == "unknown"
+    skipped, next_call = 0, None
+    if turns_unknown:
+        calls, skipped = skip_unstarted(after.calls, call.step)
+        after = after._replace(calls=calls)
+    elif closes:
+        planned = [c for c in rows.calls if c.step == call.step and c.state == "planned"]
+        if planned:
+            first = min(planned, key=lambda c: c.position)
+            after, next_call = after.with_call(first._replace(state="ready")), first.ref
+    run = rows.run
+    closed = closes + skipped
+    unknowns = run.unknowns + turns_unknown - (was == "unknown" and state != "unknown")
+    joins = run.work == "calls" and closed > 0 and run.open_calls == closed
+    pauses = joins and unknowns > 0 and not run.is_stopped
+    ends = joins and run.is_stopped
+    run = run._replace(
+        open_calls=run.open_calls - closed,
+        unknowns=unknowns,
+        step=run.step + joins,
+        work=("none" if pauses or ends else "ready") if joins else run.work,
+        status="cancelled" if ends else "paused" if pauses else run.status,
+        reason="owner_stop" if ends else "unknown_outcome" if pauses else run.reason,
+    )
+    ending = ("run.paused",) if pauses else ("run.cancelled",) if ends else ()
+    return Done(
+        after.with_run(run),
+        1 + skipped + (pauses or ends),
+        (f"call.{state}", *["call.skipped"] * skipped, *ending),
+        is_done=True,
+        next_step=run.step if run.work == "ready" else None,
+        next_call=next_call,
+    )
+
+
+def _is_void(rows: Rows, call: Call) -> bool:
+    if call.is_change:
+        return (call.args, "closed") in rows.run.quarantine
+    is_old = rows.run.is_stopped or rows.run.steer_rev != call.steer_rev
+    return call.attempt > 0 and is_old
+
+
+def _start(rows: Rows, call: Call, worker: Worker) -> Done:
+    started = call._replace(
+        state="started", attempt=call.attempt + 1, holder=worker, is_overdue=False
+    )
+    return Done(rows.with_call(started), is_done=True, attempt=started.attempt)
+
+
+def _is_at(call: Call, attempt: int, worker: Worker) -> bool:
+    return call.state == "started" and call.attempt == attempt and call.holder == worker

@@ -1,0 +1,108 @@
+"""The product's store functions again, on tuples: what owners do to a run."""
+
+from tests.state.record import UNSTARTED, Call, CallRef, Done, Rows, Steer
+
+
+def resume_run(rows: Rows) -> Done:
+    """RESUME."""
+    run = rows.run
+    is_settled = run.status in ("paused", "failed", "cancelled")
+    if not is_settled or run.unknowns or run.open_calls:
+        return Done(rows)
+    run = run._replace(
+        status="running",
+        reason=None,
+        work="ready",
+        is_stopped=False,
+        attempts=0,
+        losses=0,
+        failures=0,
+        corrections=0,
+        fence=run.fence + 1,
+        must_wait=False,
+    )
+    return Done(rows.with_run(run), 1, ("run.resumed",), is_done=True, next_step=run.step)
+
+
+def stop_run(rows: Rows) -> Done:
+    """STOP."""
+    run = rows.run
+    if run.is_stopped or run.status not in ("queued", "running", "waiting", "paused"):
+        return Done(rows)
+    calls, skipped = skip_unstarted(rows.calls, run.step)
+    ends = run.work != "held" and run.open_calls == skipped
+    run = run._replace(
+        is_stopped=True,
+        open_calls=run.open_calls - skipped,
+        must_wait=False,
+        step=run.step + (ends and run.work == "calls"),
+        work="none" if ends else run.work,
+        status="cancelled" if ends else "cancelling",
+        reason="owner_stop" if ends else None,
+    )
+    steers = tuple(s.ending("returned") for s in rows.steers)
+    after = rows._replace(run=run, calls=calls, steers=steers)
+    events = ("run.stopping", *["call.skipped"] * skipped, *(["run.cancelled"] if ends else []))
+    return Done(after, 1 + skipped + ends, events, is_done=True)
+
+
+def steer_run(rows: Rows, mode: str) -> Done:
+    """STEER."""
+    run = rows.run
+    if run.is_stopped or run.status not in ("queued", "running", "waiting", "paused"):
+        return Done(rows)
+    redirects = mode == "redirect"
+    calls, skipped = skip_unstarted(rows.calls, run.step) if redirects else (rows.calls, 0)
+    models = rows.models
+    if redirects:
+        models = tuple(
+            m._replace(decision="discard")
+            if m.step == run.step and m.state == "closed" and m.decision is None
+            else m
+            for m in models
+        )
+    joins = run.work == "calls" and skipped > 0 and run.open_calls == skipped
+    pauses = joins and run.unknowns > 0
+    run = run._replace(
+        steers=run.steers + 1,
+        steer_rev=run.steer_rev + redirects,
+        corrections=0,
+        open_calls=run.open_calls - skipped,
+        step=run.step + joins,
+        work=("none" if pauses else "ready") if joins else run.work,
+        status="paused" if pauses else run.status,
+        reason="unknown_outcome" if pauses else run.reason,
+    )
+    after = rows._replace(run=run, models=models, calls=calls, steers=(*rows.steers, Steer(mode)))
+    events = ("run.steered", *["call.skipped"] * skipped, *(["run.paused"] if pauses else []))
+    next_step = run.step if joins and run.work == "ready" else None
+    return Done(after, 1 + skipped + pauses, events, is_done=True, next_step=next_step)
+
+
+def verify_receipt(rows: Rows, ref: CallRef, outcome: str) -> Done:
+    """VERIFY."""
+    call = rows.call(ref)
+    if call is None or call.receipt is None:
+        return Done(rows)
+    if call.receipt.outcome != "unknown" or call.receipt.verified is not None:
+        return Done(rows)
+    run = rows.run
+    quarantine = run.quarantine
+    if outcome != "happened":
+        quarantine = (*quarantine, (call.args, "active"))
+    call = call._replace(
+        state="errored" if outcome == "not_happened" else "returned",
+        receipt=call.receipt._replace(verified=outcome),
+    )
+    run = run._replace(unknowns=run.unknowns - 1, quarantine=quarantine)
+    return Done(rows.with_call(call).with_run(run), 1, ("call.verified",), is_done=True)
+
+
+def skip_unstarted(calls: tuple[Call, ...], step: int) -> tuple[tuple[Call, ...], int]:
+    """Calls of a step with those skipped that have not started, and how many."""
+    skipped = sum(c.step == step and c.state in UNSTARTED for c in calls)
+    if not skipped:
+        return calls, 0
+    return tuple(
+        c._replace(state="skipped") if c.step == step and c.state in UNSTARTED else c for c in calls
+    ), skipped

@@ -1,0 +1,138 @@
+"""The system under check: its verbs, exchangeable one by one for wrong ones, and its script."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from loop.decide import RunSnapshot, decide
+from loop.decision import Decision
+from loop.policy import Policy
+from loop.response import Failure, ProposedCall, Text, ToolUse
+from tests.state import call_verbs, owner_verbs, verbs
+from tests.state.record import CallRef, Done, Planned, Rows
+
+Verb = Callable[..., Done]
+Script = tuple[tuple[ProposedCall, ...], ...]
+"""What the model asks for in each step; after the last it answers."""
+
+TWO_LOSSES: Final = Policy(max_losses=2)
+DOWN: Final = Failure(error_class="server", is_retryable=True)
+
+
+def asks(name: str, args: str = "") -> ProposedCall:
+    """A call of a reply: of a tool that changes, reads, or is refused by preflight."""
+    return ProposedCall(model_id=name + args, name=name, status="ok", arguments_text=args)
+
+
+class Budget(NamedTuple):
+    """How often something may happen that the system does not do by itself."""
+
+    kills: int = 0
+    silences: int = 0
+    """Living workers that are taken for dead."""
+    duplicates: int = 0
+    flushes: int = 0
+    stops: int = 0
+    redirects: int = 0
+    appends: int = 0
+    resumes: int = 0
+    verifications: int = 0
+    failures: int = 0
+    """Replies that are none."""
+    errors: int = 0
+    """Commits of a decision that raise."""
+    unanswered: int = 0
+    """Claims, starts and intents that are committed, and whose answer is lost."""
+    drains: int = 0
+    resets: int = 0
+    """Tools that report nothing, with their request on its way."""
+    refusals: int = 0
+    """Requests the outside world refuses."""
+    deadlines: int = 0
+    missing: int = 0
+    """Workers without the tool."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scenario:
+    """What the model says and what may go wrong."""
+
+    name: str
+    script: Script
+    budget: Budget
+    policy: Policy = TWO_LOSSES
+
+    def planned(self, calls: tuple[ProposedCall, ...]) -> tuple[Planned, ...]:
+        """The calls as preflight leaves them; see tasks/planning.py."""
+        rows: list[Planned] = []
+        cleared = 0
+        for call in calls:
+            if call.name == "refused":
+                rows.append(Planned("read", "", "refused"))
+                continue
+            cleared += 1
+            state = "ready" if cleared <= self.policy.parallel else "planned"
+            effect = "mutation" if call.name == "change" else "read"
+            rows.append(Planned(effect, call.arguments_text or "", state))
+        return tuple(rows)
+
+    def reply(self, step: int) -> Text | ToolUse:
+        """What the model says in a step."""
+        if step > len(self.script):
+            return Text(text="Done.")
+        return ToolUse(text="", calls=self.script[step - 1])
+
+    def decide(self, step: int, failures: int, calls_used: int, *, fails: bool) -> Decision:
+        """The product's own decision."""
+        return _decide(self, step, failures, calls_used, fails)
+
+
+@lru_cache(maxsize=10_000)
+def _decide(scenario: Scenario, step: int, failures: int, calls_used: int, fails: bool) -> Decision:
+    snapshot = RunSnapshot(
+        step=step,
+        policy=scenario.policy,
+        failures=failures,
+        calls_used=calls_used,
+        is_stale=False,
+        jitter=0.0,
+    )
+    return decide(snapshot, DOWN if fails else scenario.reply(step))
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Every verb as the product has it. A planted fault replaces one of them, or a habit."""
+
+    claim_step: Verb = verbs.claim_step
+    commit_dispatch: Verb = verbs.commit_dispatch
+    commit_answer: Verb = verbs.commit_answer
+    commit_retry: Verb = verbs.commit_retry
+    commit_pause: Verb = verbs.commit_pause
+    book_reply: Verb = verbs.book_reply
+    hand_back: Verb = verbs.hand_back
+    release_own: Verb = verbs.release_own
+    take_over: Verb = verbs.take_over
+    resume_run: Verb = owner_verbs.resume_run
+    stop_run: Verb = owner_verbs.stop_run
+    steer_run: Verb = owner_verbs.steer_run
+    verify_receipt: Verb = owner_verbs.verify_receipt
+    start_read: Verb = call_verbs.start_read
+    record_intent: Verb = call_verbs.record_intent
+    find_own_start: Verb = call_verbs.find_own_start
+    hand_back_read: Verb = call_verbs.hand_back_read
+    settle_read: Verb = call_verbs.settle_read
+    settle_stalled_read: Verb = call_verbs.settle_stalled_read
+    give_up_call: Verb = call_verbs.give_up_call
+    settle_change: Verb = call_verbs.settle_change
+    settle_lost_change: Verb = call_verbs.settle_lost_change
+    note_late: Verb = call_verbs.note_late
+    free_reads: Verb = call_verbs.free_reads
+    void_calls: Callable[[Rows], tuple[CallRef, ...]] = field(default=call_verbs.void_calls)
+    sweeps: bool = True
+    looks_at_the_clock: bool = True
+    """Before it sends: a change whose deadline is over is not sent any more."""
+    intends_first: bool = True
+    checks_with_the_intent: bool = True
+    books_with_the_decision: bool = True
