@@ -69,7 +69,7 @@ class LineFormatter(logging.Formatter):
 
     def _fields(self, record: logging.LogRecord) -> dict[str, object]:
         given = {key: value for key, value in vars(record).items() if key not in _OWN_ATTRIBUTES}
-        about = {**dict.fromkeys(RUN_KEYS), **current(), **about_record(record)}
+        about = {**current(), **about_record(record)}
         return about | {key: self._value(key, value) for key, value in given.items()}
 
     def _value(self, key: str, value: object) -> object:
