@@ -59,10 +59,10 @@ def _started(before: Moment, move: Move) -> Iterator[str]:
         old = before.rows.call(call.ref)
         if old is None:
             continue
-        if call.state == "started" and old.state != "started" and before.rows.run.is_stopped:
-            yield "a call starts after a stop"
         if call.receipt is not None and old.receipt is None:
             yield from _intent(before, call)
+        if call.state == "started" and old.state != "started" and before.rows.run.is_stopped:
+            yield "a call starts after a stop"
 
 
 def _intent(before: Moment, call: Call) -> Iterator[str]:

@@ -9,61 +9,71 @@ CHANGE = asks("change", "x")
 OTHER = asks("change", "y")
 READ = asks("read")
 
+KILLED: Final = Scenario(
+    "a change and a read, a worker is killed, messages doubled, Redis emptied",
+    ((CHANGE, READ),),
+    Budget(kills=1, duplicates=1, flushes=1),
+)
+ZOMBIE: Final = Scenario(
+    "a living worker is taken for dead",
+    ((CHANGE, READ),),
+    Budget(silences=1, kills=1, deadlines=1),
+)
+AGAIN: Final = Scenario(
+    "the owner verifies an unknown change, and the model asks for it again",
+    ((CHANGE,), (CHANGE,)),
+    Budget(kills=1, resets=1, deadlines=1, verifications=1, resumes=1),
+)
+STEERED: Final = Scenario(
+    "the owner corrects the run",
+    ((CHANGE, READ),),
+    Budget(redirects=1, appends=1, kills=1, errors=1),
+    Policy(max_losses=2, parallel=1),
+)
+STOPPED: Final = Scenario(
+    "the owner stops the run and resumes it",
+    ((CHANGE, READ),),
+    Budget(stops=1, resumes=1, silences=1),
+)
+FAILING: Final = Scenario(
+    "the endpoint fails, and decisions cannot be written",
+    ((asks("refused"),), (READ,)),
+    Budget(failures=2, errors=1, redirects=1, stops=1),
+    Policy(max_losses=2, provider_retries=1, corrections=0),
+)
+UNANSWERED: Final = Scenario(
+    "answers of the database are lost, and workers end",
+    ((CHANGE, READ),),
+    Budget(unanswered=2, drains=1, stops=1),
+)
+PAIR: Final = Scenario(
+    "two changes at once, and one loses its worker",
+    ((CHANGE, OTHER),),
+    Budget(kills=1, deadlines=1),
+)
+LOSSES: Final = Scenario(
+    "a step costs many workers",
+    ((READ,),),
+    Budget(kills=4, deadlines=1),
+    Policy(max_losses=3),
+)
+TOOLS: Final = Scenario(
+    "tools are missing, refused, or say nothing",
+    ((CHANGE, OTHER),),
+    Budget(missing=1, resets=1, refusals=1, redirects=1),
+    Policy(parallel=1),
+)
 SCENARIOS: Final = (
-    Scenario(
-        "a change and a read, a worker is killed, messages doubled, Redis emptied",
-        ((CHANGE, READ),),
-        Budget(kills=1, duplicates=1, flushes=1),
-    ),
-    Scenario(
-        "a living worker is taken for dead",
-        ((CHANGE, READ),),
-        Budget(silences=1, kills=1, deadlines=1),
-    ),
-    Scenario(
-        "the owner verifies an unknown change, and the model asks for it again",
-        ((CHANGE,), (CHANGE,)),
-        Budget(kills=1, resets=1, deadlines=1, verifications=1, resumes=1),
-    ),
-    Scenario(
-        "the owner corrects the run",
-        ((CHANGE, READ),),
-        Budget(redirects=1, appends=1, kills=1, errors=1),
-        Policy(max_losses=2, parallel=1),
-    ),
-    Scenario(
-        "the owner stops the run and resumes it",
-        ((CHANGE, READ),),
-        Budget(stops=1, resumes=1, silences=1),
-    ),
-    Scenario(
-        "the endpoint fails, and decisions cannot be written",
-        ((asks("refused"),), (READ,)),
-        Budget(failures=2, errors=1, redirects=1, stops=1),
-        Policy(max_losses=2, provider_retries=1, corrections=0),
-    ),
-    Scenario(
-        "answers of the database are lost, and workers end",
-        ((CHANGE, READ),),
-        Budget(unanswered=2, drains=1, stops=1),
-    ),
-    Scenario(
-        "two changes at once, and one loses its worker",
-        ((CHANGE, OTHER),),
-        Budget(kills=1, deadlines=1),
-    ),
-    Scenario(
-        "a step costs many workers",
-        ((READ,),),
-        Budget(kills=4, deadlines=1),
-        Policy(max_losses=3),
-    ),
-    Scenario(
-        "tools are missing, refused, or say nothing",
-        ((CHANGE, OTHER),),
-        Budget(missing=1, resets=1, refusals=1, redirects=1),
-        Policy(parallel=1),
-    ),
+    KILLED,
+    ZOMBIE,
+    AGAIN,
+    STEERED,
+    STOPPED,
+    FAILING,
+    UNANSWERED,
+    PAIR,
+    LOSSES,
+    TOOLS,
 )
 
 LARGE: Final = (

@@ -79,7 +79,7 @@ class _Parts:
 
     def _run(self) -> Run:
         row = self.run
-        sha_of = {call["args_sha"].hex(): call["args_text"] for call in self.calls}
+        sha_of = {c["args_sha"].hex(): c["args_text"] for c in self.calls if c["args_sha"]}
         same = {name: row[name] for name in Run._fields if name in row and name != "quarantine"}
         return Run(
             **same

@@ -96,11 +96,10 @@ class Tables:
         whose = {"tenant": OWNER.tenant, "owner": OWNER.user}
         ids = [{"id": run_id(n), "policy": c[2].model_dump_json()} for n, c in enumerate(cases)]
         self.run(_WORKERS)
-        for statement in (_THREADS, _SPECS):
-            self.run(statement, whose | {"rows": json.dumps(ids)})
+        self.run(_THREADS, whose | {"rows": json.dumps(ids)})
         numbered = [(n, rows, dead) for n, (rows, dead, _) in enumerate(cases)]
-        # A run may stand in no thread twice, and its rows refer to it.
         self._insert("runs", (_run_row(*case) for case in numbered))
+        self.run(_SPECS, whose | {"rows": json.dumps(ids)})
         self._insert("model_calls", (m for case in numbered for m in _model_rows(*case)))
         self._insert("steers", (s for case in numbered for s in _steer_rows(*case)))
         self._insert("calls", (c for case in numbered for c in _call_rows(*case)))

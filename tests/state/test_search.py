@@ -6,12 +6,13 @@ import pytest
 
 from tests.state.scenarios import LARGE, SCENARIOS
 from tests.state.search import Search
+from tests.state.searched import searched
 from tests.state.system import Scenario
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.name for scenario in SCENARIOS])
 def test_every_interleaving_keeps_every_rule(scenario: Scenario) -> None:
-    found = Search(scenario).run()
+    found, _ = searched(scenario)
     assert found.broken is None, str(found)
     assert found.states > 1_000, "the scenario has lost its faults"
 

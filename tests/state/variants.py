@@ -1,313 +1,218 @@
 """Planted faults: each is a system that looks right and is not, and the search must find out."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from tests.state import call_verbs, owner_verbs, verbs
-from tests.state.record import (
-    UNSTARTED,
-    CallRef,
-    Claim,
-    Done,
-    Planned,
-    Receipt,
-    Rows,
-    Run,
-    Worker,
-)
-from tests.state.system import System
+from tests.state import faulty
+from tests.state.scenarios import AGAIN, FAILING, KILLED, LOSSES, PAIR, STEERED, STOPPED, ZOMBIE
+from tests.state.system import Scenario, System
 
 REAL: Final = System()
 
 
-def as_if_held(rows: Rows, claim: Claim) -> Rows:
-    """The rows as a statement sees them that asks for neither fence nor holder."""
-    run = rows.run
-    return rows.with_run(run._replace(work="held", holder=claim.worker, fence=claim.fence))
-
-
-def without_fence(rows: Rows, claim: Claim, done: Done) -> Done:
-    """What such a statement leaves behind; the fence itself stays."""
-    if not done.is_done:
-        return Done(rows)
-    return done._replace(rows=done.rows.with_run(done.rows.run._replace(fence=rows.run.fence)))
-
-
-def dispatch_without_fence(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Done:
-    done = verbs.commit_dispatch(as_if_held(rows, claim), claim, planned)
-    return without_fence(rows, claim, done)
-
-
-def answer_without_fence(rows: Rows, claim: Claim) -> Done:
-    return without_fence(rows, claim, verbs.commit_answer(as_if_held(rows, claim), claim))
-
-
-def dispatch_by_fence_alone(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Done:
-    return verbs.commit_dispatch(rows, of_any_holder(rows, claim), planned)
-
-
-def answer_by_fence_alone(rows: Rows, claim: Claim) -> Done:
-    return verbs.commit_answer(rows, of_any_holder(rows, claim))
-
-
-def of_any_holder(rows: Rows, claim: Claim) -> Claim:
-    return claim if rows.run.holder is None else claim._replace(worker=rows.run.holder)
-
-
-def takeover_without_fence(rows: Rows, dead: frozenset[Worker], max_losses: int) -> Done:
-    done = verbs.take_over(rows, dead, max_losses)
-    return _with_fence(done, rows.run.fence) if done.is_done else done
-
-
-def claim_without_fence(rows: Rows, step: int, worker: Worker) -> Done:
-    done = verbs.claim_step(rows, step, worker)
-    if done.claim is None:
-        return done
-    claim = done.claim._replace(fence=rows.run.fence)
-    return _with_fence(done, rows.run.fence)._replace(claim=claim)
-
-
-def claim_of_a_held_run(rows: Rows, step: int, worker: Worker) -> Done:
-    if rows.run.work != "held":
-        return verbs.claim_step(rows, step, worker)
-    return verbs.claim_step(rows.with_run(rows.run._replace(work="ready")), step, worker)
-
-
-def hand_back_by_anybody(rows: Rows, claim: Claim, *, is_failure: bool) -> Done:
-    if rows.run.work != "held":
-        return Done(rows)
-    done = verbs.hand_back(as_if_held(rows, claim), claim, is_failure=is_failure)
-    return without_fence(rows, claim, done)
-
-
-def stored_reply_of_any_revision(rows: Rows, mode: str) -> Done:
-    done = owner_verbs.steer_run(rows, mode)
-    return done._replace(rows=done.rows._replace(models=rows.models))
-
-
-def book_for_any_revision(rows: Rows, claim: Claim, *, discard: bool) -> Done:
-    return verbs.book_reply(rows, claim._replace(steer_rev=rows.run.steer_rev), discard=discard)
-
-
-def answer_that_has_not_heard(rows: Rows, claim: Claim) -> Done:
-    return verbs.commit_answer(rows, claim._replace(steers=rows.run.steers))
-
-
-def steer_without_skipping(rows: Rows, mode: str) -> Done:
-    done = owner_verbs.steer_run(rows, "append")
-    if not done.is_done or mode == "append":
-        return done
-    run = done.rows.run
-    steers = (*rows.steers, done.rows.steers[-1]._replace(mode="redirect"))
-    after = done.rows.with_run(run._replace(steer_rev=run.steer_rev + 1))
-    return done._replace(rows=after._replace(steers=steers))
-
-
-def steer_without_revision(rows: Rows, mode: str) -> Done:
-    done = owner_verbs.steer_run(rows, mode)
-    return done._replace(
-        rows=done.rows.with_run(done.rows.run._replace(steer_rev=rows.run.steer_rev))
-    )
-
-
-def stop_without_skipping(rows: Rows) -> Done:
-    done = owner_verbs.stop_run(rows._replace(calls=()))
-    run = done.rows.run
-    if run.open_calls and run.work != "held":
-        run = run._replace(status="cancelling", reason=None)
-    return done._replace(rows=done.rows._replace(calls=rows.calls, run=run))
-
-
-def stop_that_keeps_corrections(rows: Rows) -> Done:
-    done = owner_verbs.stop_run(rows)
-    return done._replace(rows=done.rows._replace(steers=rows.steers))
-
-
-def intent_without_stop(rows: Rows, ref: CallRef, worker: Worker) -> Done:
-    return _intent(rows, rows.run._replace(is_stopped=False, status="running"), ref, worker)
-
-
-def intent_beside_unknown(rows: Rows, ref: CallRef, worker: Worker) -> Done:
-    return _intent(rows, rows.run._replace(unknowns=0), ref, worker)
-
-
-def intent_in_quarantine(rows: Rows, ref: CallRef, worker: Worker) -> Done:
-    return _intent(rows, rows.run._replace(quarantine=()), ref, worker)
-
-
-def intent_after_a_late_done(rows: Rows, ref: CallRef, worker: Worker) -> Done:
-    active = tuple(entry for entry in rows.run.quarantine if entry[1] != "closed")
-    return _intent(rows, rows.run._replace(quarantine=active), ref, worker)
-
-
-def lost_change_made_ready(rows: Rows, ref: CallRef, attempt: int, dead: frozenset[Worker]) -> Done:
-    call = rows.call(ref)
-    if call is None or not (call.is_overdue or call.holder in dead):
-        return Done(rows)
-    again = call._replace(state="ready", attempt=0, holder=None, receipt=None)
-    return Done(rows.with_call(again), is_done=True)
-
-
-def unknown_that_forgets_its_siblings(
-    rows: Rows, ref: CallRef, attempt: int, dead: frozenset[Worker]
-) -> Done:
-    done = call_verbs.settle_lost_change(rows, ref, attempt, dead)
-    call = rows.call(ref)
-    if not done.is_done or call is None:
-        return done
-    count = sum(c.state == "skipped" for c in done.rows.calls)
-    count -= sum(c.state == "skipped" for c in rows.calls)
-    run = done.rows.run
-    return done._replace(rows=done.rows.with_run(run._replace(open_calls=run.open_calls + count)))
-
-
-def unknown_beside_its_siblings(
-    rows: Rows, ref: CallRef, attempt: int, dead: frozenset[Worker]
-) -> Done:
-    siblings = {call.ref: call for call in rows.calls if call.state in UNSTARTED}
-    done = call_verbs.settle_lost_change(rows, ref, attempt, dead)
-    if not done.is_done or not siblings:
-        return done
-    run = rows.run._replace(unknowns=rows.run.unknowns + 1, open_calls=rows.run.open_calls - 1)
-    calls = tuple(siblings.get(call.ref, call) for call in done.rows.calls)
-    after = done.rows._replace(run=run, calls=calls)
-    return Done(after, 1, ("call.unknown",), is_done=True)
-
-
-def unknown_that_does_not_pause(
-    rows: Rows, ref: CallRef, attempt: int, dead: frozenset[Worker]
-) -> Done:
-    done = call_verbs.settle_lost_change(rows, ref, attempt, dead)
-    run = done.rows.run
-    if run.status != "paused" or rows.run.status == "paused":
-        return done
-    run = run._replace(status="running", reason=None, work="ready")
-    return done._replace(rows=done.rows.with_run(run))
-
-
-def late_receipt_that_moves_the_run(rows: Rows, ref: CallRef, attempt: int, outcome: str) -> Done:
-    done = call_verbs.settle_change(rows, ref, attempt, outcome)
-    run = done.rows.run
-    if rows.run.unknowns and not run.unknowns and run.reason == "unknown_outcome":
-        run = run._replace(status="running", reason=None, work="ready")
-    return done._replace(rows=done.rows.with_run(run))
-
-
-def receipt_of_any_state(rows: Rows, ref: CallRef, attempt: int, outcome: str) -> Done:
-    call = rows.call(ref)
-    if call is None or call.state not in ("returned", "errored") or call.receipt is None:
-        return call_verbs.settle_change(rows, ref, attempt, outcome)
-    unsettled = rows.with_call(call._replace(state="started", receipt=Receipt()))
-    return call_verbs.settle_change(unsettled, ref, attempt, outcome)
-
-
-def join_by_a_stale_count(
-    rows: Rows, ref: CallRef, attempt: int, worker: Worker, state: str
-) -> Done:
-    """What two settling transactions get that counted before either had committed."""
-    done = call_verbs.settle_read(rows, ref, attempt, worker, state)
-    others = [c for c in rows.calls if c.state == "started" and c.ref != ref]
-    if done.is_done and not others:
-        run = rows.run._replace(open_calls=done.rows.run.open_calls)
-        return done._replace(rows=done.rows.with_run(run), next_step=None)
-    return done
-
-
-def read_of_a_stopped_run(rows: Rows, ref: CallRef, worker: Worker) -> Done:
-    free = rows.with_run(rows.run._replace(is_stopped=False))
-    done = call_verbs.start_read(free, ref, worker)
-    return done._replace(rows=done.rows.with_run(rows.run))
-
-
-def verification_without_quarantine(rows: Rows, ref: CallRef, outcome: str) -> Done:
-    done = owner_verbs.verify_receipt(rows, ref, outcome)
-    run = done.rows.run._replace(quarantine=rows.run.quarantine)
-    return done._replace(rows=done.rows.with_run(run))
-
-
-def resume_beside_unknown(rows: Rows) -> Done:
-    done = owner_verbs.resume_run(rows.with_run(rows.run._replace(unknowns=0)))
-    run = done.rows.run._replace(unknowns=rows.run.unknowns)
-    return done._replace(rows=done.rows.with_run(run))
-
-
-def skipped_event_forgotten(rows: Rows) -> Done:
-    done = owner_verbs.stop_run(rows)
-    return done._replace(events=tuple(kind for kind in done.events if kind != "call.skipped"))
-
-
-def no_void_calls(_: Rows) -> tuple[CallRef, ...]:
-    return ()
-
-
-def _intent(rows: Rows, run: Run, ref: CallRef, worker: Worker) -> Done:
-    done = call_verbs.record_intent(rows._replace(run=run), ref, worker)
-    return done._replace(rows=done.rows.with_run(rows.run))
-
-
-def _with_fence(done: Done, fence: int) -> Done:
-    return done._replace(rows=done.rows.with_run(done.rows.run._replace(fence=fence)))
-
-
-SYSTEMS: Final = {
-    "a decision without the fence": replace(
-        REAL, commit_dispatch=dispatch_without_fence, commit_answer=answer_without_fence
+@dataclass(frozen=True, slots=True, eq=False)
+class Variant:
+    """A wrong system, a scenario in which it shows, and what the search must say of it."""
+
+    name: str
+    scenario: Scenario
+    broken: str
+    system: System
+
+
+VARIANTS: Final = (
+    Variant(
+        "a decision without the fence",
+        ZOMBIE,
+        "a worker decides that does not hold the run",
+        replace(
+            REAL,
+            commit_dispatch=faulty.dispatch_without_fence,
+            commit_answer=faulty.answer_without_fence,
+        ),
     ),
-    "a decision by a fence that nobody raises": replace(
-        REAL,
-        commit_dispatch=dispatch_by_fence_alone,
-        commit_answer=answer_by_fence_alone,
-        take_over=takeover_without_fence,
-        claim_step=claim_without_fence,
+    Variant(
+        "a decision by a fence that nobody raises",
+        ZOMBIE,
+        "a worker decides that does not hold the run",
+        replace(
+            REAL,
+            commit_dispatch=faulty.dispatch_by_fence_alone,
+            commit_answer=faulty.answer_by_fence_alone,
+            take_over=faulty.takeover_without_fence,
+            claim_step=faulty.claim_without_fence,
+        ),
     ),
-    "a claim of a held run": replace(REAL, claim_step=claim_of_a_held_run),
-    "a hand-back by anybody": replace(REAL, hand_back=hand_back_by_anybody),
-    "the intent after the sending": replace(REAL, intends_first=False),
-    "the stop checked apart from the intent": replace(
-        REAL,
-        checks_with_the_intent=False,
-        record_intent=intent_without_stop,
-        stop_run=stop_without_skipping,
+    Variant(
+        "a claim of a held run",
+        KILLED,
+        "a run is taken from its holder",
+        replace(REAL, claim_step=faulty.claim_of_a_held_run),
     ),
-    "an intent beside an unknown outcome": replace(
-        REAL,
-        record_intent=intent_beside_unknown,
-        settle_lost_change=unknown_beside_its_siblings,
+    Variant(
+        "a hand-back by anybody",
+        STOPPED,
+        "a run is taken from its holder",
+        replace(REAL, hand_back=faulty.hand_back_by_anybody),
     ),
-    "an intent inside a quarantine": replace(REAL, record_intent=intent_in_quarantine),
-    "an intent after a late done": replace(REAL, record_intent=intent_after_a_late_done),
-    "a change sent after its deadline": replace(REAL, looks_at_the_clock=False),
-    "a sweeper that sends an open intent again": replace(
-        REAL, settle_lost_change=lost_change_made_ready
+    Variant(
+        "the intent after the sending",
+        AGAIN,
+        "a change is sent without intent",
+        replace(REAL, intends_first=False),
     ),
-    "a decision saved before its usage": replace(REAL, books_with_the_decision=False),
-    "a join by a stale count": replace(REAL, settle_read=join_by_a_stale_count),
-    "no sweeper": replace(REAL, sweeps=False),
-    "a sweeper that leaves void calls": replace(REAL, void_calls=no_void_calls),
-    "a late receipt that moves the run": replace(
-        REAL, settle_change=late_receipt_that_moves_the_run
+    Variant(
+        "the stop checked apart from the intent",
+        STOPPED,
+        "intent after a stop",
+        replace(
+            REAL,
+            checks_with_the_intent=False,
+            record_intent=faulty.intent_without_stop,
+            stop_run=faulty.stop_without_skipping,
+        ),
     ),
-    "a receipt that may be written again": replace(REAL, settle_change=receipt_of_any_state),
-    "a verification without quarantine": replace(
-        REAL, verify_receipt=verification_without_quarantine
+    Variant(
+        "an intent beside an unknown outcome",
+        PAIR,
+        "intent beside an unknown outcome",
+        replace(
+            REAL,
+            record_intent=faulty.intent_beside_unknown,
+            settle_lost_change=faulty.unknown_beside_its_siblings,
+        ),
     ),
-    "a correction that leaves ready calls": replace(REAL, steer_run=steer_without_skipping),
-    "a correction without a new revision": replace(REAL, steer_run=steer_without_revision),
-    "a stored reply kept by a correction": replace(REAL, steer_run=stored_reply_of_any_revision),
-    "a reply stored under an older revision": replace(REAL, book_reply=book_for_any_revision),
-    "an answer that has not heard the last word": replace(
-        REAL, commit_answer=answer_that_has_not_heard
+    Variant(
+        "an intent inside a quarantine",
+        AGAIN,
+        "intent inside a quarantine",
+        replace(REAL, record_intent=faulty.intent_in_quarantine),
     ),
-    "a stop that leaves ready calls": replace(REAL, stop_run=stop_without_skipping),
-    "a stop that keeps corrections": replace(REAL, stop_run=stop_that_keeps_corrections),
-    "a read that starts after a stop": replace(REAL, start_read=read_of_a_stopped_run),
-    "a skip that is not counted down": replace(
-        REAL, settle_lost_change=unknown_that_forgets_its_siblings
+    Variant(
+        "an intent after a late done",
+        AGAIN,
+        "intent of a change that was reported done meanwhile",
+        replace(REAL, record_intent=faulty.intent_after_a_late_done),
     ),
-    "an unknown outcome that does not pause": replace(
-        REAL, settle_lost_change=unknown_that_does_not_pause
+    Variant(
+        "a change sent after its deadline",
+        AGAIN,
+        "a change may still happen beside its repetition",
+        replace(REAL, looks_at_the_clock=False),
     ),
-    "a resume beside an unknown outcome": replace(REAL, resume_run=resume_beside_unknown),
-    "an event number without its event": replace(REAL, stop_run=skipped_event_forgotten),
-}
+    Variant(
+        "a sweeper that sends an open intent again",
+        AGAIN,
+        "a change is sent without intent",
+        replace(REAL, settle_lost_change=faulty.lost_change_made_ready),
+    ),
+    Variant(
+        "a decision saved before its usage",
+        KILLED,
+        "a decision is used before its usage is booked",
+        replace(REAL, books_with_the_decision=False),
+    ),
+    Variant(
+        "a join by a stale count",
+        LOSSES,
+        "a run waits for calls that are not there",
+        replace(REAL, settle_read=faulty.join_by_a_stale_count),
+    ),
+    Variant("no sweeper", KILLED, "a dead end: nothing leads on", replace(REAL, sweeps=False)),
+    Variant(
+        "a sweeper that leaves void calls",
+        STOPPED,
+        "a dead end: nothing leads on",
+        replace(REAL, void_calls=faulty.no_void_calls),
+    ),
+    Variant(
+        "a late receipt that moves the run",
+        AGAIN,
+        "a settled run goes on by itself",
+        replace(REAL, settle_change=faulty.late_receipt_that_moves_the_run),
+    ),
+    Variant(
+        "a receipt that may be written again",
+        AGAIN,
+        "open calls are miscounted",
+        replace(REAL, settle_change=faulty.receipt_of_any_state),
+    ),
+    Variant(
+        "a verification without quarantine",
+        AGAIN,
+        "a change may still happen beside its repetition",
+        replace(REAL, verify_receipt=faulty.verification_without_quarantine),
+    ),
+    Variant(
+        "a correction that leaves ready calls",
+        STEERED,
+        "a dead end: nothing leads on",
+        replace(REAL, steer_run=faulty.steer_without_skipping),
+    ),
+    Variant(
+        "a correction without a new revision",
+        STEERED,
+        "intent after a correction that its decision had not heard",
+        replace(REAL, steer_run=faulty.steer_without_revision),
+    ),
+    Variant(
+        "a stored reply kept by a correction",
+        STEERED,
+        "intent after a correction that its decision had not heard",
+        replace(REAL, steer_run=faulty.stored_reply_of_any_revision),
+    ),
+    Variant(
+        "a reply stored under an older revision",
+        STEERED,
+        "intent after a correction that its decision had not heard",
+        replace(REAL, book_reply=faulty.book_for_any_revision),
+    ),
+    Variant(
+        "an answer that has not heard the last word",
+        STEERED,
+        "a correction is lost",
+        replace(REAL, commit_answer=faulty.answer_that_has_not_heard),
+    ),
+    Variant(
+        "a stop that leaves ready calls",
+        STOPPED,
+        "a dead end: nothing leads on",
+        replace(REAL, stop_run=faulty.stop_without_skipping),
+    ),
+    Variant(
+        "a stop that keeps corrections",
+        FAILING,
+        "a correction is lost",
+        replace(REAL, stop_run=faulty.stop_that_keeps_corrections),
+    ),
+    Variant(
+        "a read that starts after a stop",
+        STOPPED,
+        "a call starts after a stop",
+        replace(REAL, start_read=faulty.read_of_a_stopped_run),
+    ),
+    Variant(
+        "a skip that is not counted down",
+        PAIR,
+        "open calls are miscounted",
+        replace(REAL, settle_lost_change=faulty.unknown_that_forgets_its_siblings),
+    ),
+    Variant(
+        "an unknown outcome that does not pause",
+        AGAIN,
+        "a run goes on beside an unknown outcome",
+        replace(REAL, settle_lost_change=faulty.unknown_that_does_not_pause),
+    ),
+    Variant(
+        "a resume beside an unknown outcome",
+        AGAIN,
+        "a run goes on beside an unknown outcome",
+        replace(REAL, resume_run=faulty.resume_beside_unknown),
+    ),
+    Variant(
+        "an event number without its event",
+        STOPPED,
+        "event numbers have a gap",
+        replace(REAL, stop_run=faulty.skipped_event_forgotten),
+    ),
+)

@@ -1,0 +1,167 @@
+"""Which statements meet which rows: everything the search has seen, a few of each kind."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from loop.policy import Policy
+from tests.state import call_verbs, owner_verbs, verbs
+from tests.state.record import Call, CallRef, Claim, Done, Planned, Rows, Worker
+from tests.state.system import Scenario
+from tests.state.world import Moment
+
+Arguments = dict[str, object]
+
+BATCHED: Final = ("take_over", "free_reads", "skip_void_calls")
+"""Statements of the sweeper: each acts upon every run of the database at once."""
+
+
+class Case(NamedTuple):
+    """One verb on one record, and what the mirror makes of it."""
+
+    verb: str
+    rows: Rows
+    dead: frozenset[Worker]
+    policy: Policy
+    arguments: Arguments
+    done: Done
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Cases of one kind go the same way through their statement."""
+        before, after = self.rows.run, self.done.rows.run
+        ends = (before.status, before.work, after.status, after.work)
+        held = (self.rows.steers, before.is_stopped, before.quarantine, before.must_wait)
+        return (self.verb, self.done.is_done, self.done.events, ends, held, before.unknowns > 0)
+
+    def __str__(self) -> str:
+        return f"{self.verb}({self.arguments}) on {self.rows}, dead: {set(self.dead)}"
+
+
+@dataclass(slots=True)
+class Collector:
+    """Shown every moment of a search, it keeps a few cases of each kind."""
+
+    scenario: Scenario
+    of_each: int
+    kinds: dict[tuple[object, ...], int] = field(default_factory=dict)
+    cases: list[Case] = field(default_factory=list)
+    seen: int = 0
+    """Different cases, kept or not."""
+    _known: set[object] = field(default_factory=set)
+
+    def __call__(self, moment: Moment) -> None:
+        """Every verb that somebody might use now."""
+        record = (moment.rows, moment.dead)
+        if record not in self._known:
+            self._known.add(record)
+            self._keep(_record_cases(moment, self.scenario))
+        for slot in (0, 1):
+            claim = moment.minds[slot].claim
+            if claim is None or not claim.attempt:
+                continue
+            claim = claim._replace(worker=slot)
+            if (moment.rows, claim) not in self._known:
+                self._known.add((moment.rows, claim))
+                self._keep(_claim_cases(moment, claim, self.scenario))
+
+    def _keep(self, cases: Iterator[Case]) -> None:
+        for case in cases:
+            self.seen += 1
+            count = self.kinds.get(case.kind, 0)
+            if count < self.of_each:
+                self.kinds[case.kind] = count + 1
+                self.cases.append(case)
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """Makes the cases of one record."""
+
+    moment: Moment
+    scenario: Scenario
+
+    def case(self, verb: str, run: Callable[..., Done], /, **arguments: object) -> Case:
+        """What the mirror makes of it."""
+        done = run(self.moment.rows, **arguments)
+        policy = self.scenario.policy
+        return Case(verb, self.moment.rows, self.moment.dead, policy, arguments, done)
+
+
+def _record_cases(moment: Moment, scenario: Scenario) -> Iterator[Case]:
+    case, rows = _At(moment, scenario).case, moment.rows
+    for slot in (0, 1):
+        yield case("claim_step", verbs.claim_step, step=rows.run.step, worker=slot)
+        yield case("release_own", verbs.release_own, step=rows.run.step, worker=slot)
+    yield case("resume_run", owner_verbs.resume_run)
+    yield case("stop_run", owner_verbs.stop_run)
+    yield case("steer_run", owner_verbs.steer_run, mode="redirect")
+    yield case("steer_run", owner_verbs.steer_run, mode="append")
+    losses = scenario.policy.max_losses
+    yield case("take_over", verbs.take_over, dead=moment.dead, max_losses=losses)
+    yield case("free_reads", call_verbs.free_reads, dead=moment.dead)
+    yield case("skip_void_calls", _skip_void_calls)
+    for call in rows.calls:
+        yield from _call_cases(case, call, moment.dead)
+
+
+def _claim_cases(moment: Moment, claim: Claim, scenario: Scenario) -> Iterator[Case]:
+    case = _At(moment, scenario).case
+    planned: tuple[tuple[Planned, ...], ...] = (
+        (),
+        (Planned("read", "", "refused"),),
+        *(scenario.planned(calls) for calls in scenario.script),
+    )
+    # A step has its calls once; the database would refuse the second ones.
+    for calls in planned:
+        yield case("commit_dispatch", verbs.commit_dispatch, claim=claim, planned=calls)
+    yield case("commit_answer", verbs.commit_answer, claim=claim)
+    for waits in (True, False):
+        yield case("commit_retry", verbs.commit_retry, claim=claim, waits=waits)
+        yield case("book_reply", verbs.book_reply, claim=claim, discard=waits)
+        yield case("hand_back", verbs.hand_back, claim=claim, is_failure=waits)
+    yield case("commit_pause", verbs.commit_pause, claim=claim, reason="provider_error")
+    yield case("fail_run", verbs.fail_run, claim=claim)
+
+
+def _call_cases(case: Callable[..., Case], call: Call, dead: frozenset[Worker]) -> Iterator[Case]:
+    ref, attempt = call.ref, call.attempt
+    yield case("give_up_call", call_verbs.give_up_call, ref=ref, state="errored")
+    for slot in (0, 1):
+        yield case("find_own_start", call_verbs.find_own_start, ref=ref, worker=slot)
+        if call.is_change:
+            yield case("record_intent", call_verbs.record_intent, ref=ref, worker=slot)
+            continue
+        at = {"ref": ref, "attempt": max(attempt, 1), "worker": slot}
+        yield case("start_read", call_verbs.start_read, ref=ref, worker=slot)
+        yield case("free_own_read", call_verbs.free_own_read, **at)
+        yield case("hand_back_read", call_verbs.hand_back_read, **at)
+        yield case("settle_read", call_verbs.settle_read, **at, state="returned")
+        yield case("settle_read", call_verbs.settle_read, **at, state="errored")
+    at = {"ref": ref, "attempt": max(attempt, 1)}
+    if not call.is_change:
+        yield case("settle_stalled_read", call_verbs.settle_stalled_read, **at)
+        return
+    yield case("settle_lost_change", call_verbs.settle_lost_change, **at, dead=dead)
+    for outcome in ("done", "not_done", "unknown"):
+        yield case("settle_change", _settle_change, **at, outcome=outcome)
+    for word in ("happened", "not_happened", "partial"):
+        yield case("verify_receipt", owner_verbs.verify_receipt, ref=ref, outcome=word)
+
+
+def _settle_change(rows: Rows, ref: CallRef, attempt: int, outcome: str) -> Done:
+    """What is not settled by it is noted beside the owner's word."""
+    done = call_verbs.settle_change(rows, ref, attempt, outcome)
+    if done.is_done or outcome == "unknown":
+        return done
+    return call_verbs.note_late(rows, ref, attempt, outcome)._replace(is_done=False)
+
+
+def _skip_void_calls(rows: Rows) -> Done:
+    """Each in a transaction of its own, of those that were void at first."""
+    events: tuple[str, ...] = ()
+    after, numbers = rows, 0
+    for ref in call_verbs.void_calls(rows):
+        done = call_verbs.give_up_call(after, ref, "skipped")
+        after, events, numbers = done.rows, events + done.events, numbers + done.numbers
+    return Done(after, numbers, events, is_done=after != rows)
