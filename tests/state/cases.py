@@ -32,7 +32,16 @@ class Case(NamedTuple):
         before, after = self.rows.run, self.done.rows.run
         ends = (before.status, before.work, after.status, after.work)
         held = (self.rows.steers, before.is_stopped, before.quarantine, before.must_wait)
-        return (self.verb, self.done.is_done, self.done.events, ends, held, before.unknowns > 0)
+        stands = (self.done.is_done, self.done.events, before.unknowns > 0)
+        return (self.verb, stands, ends, held, self._guards())
+
+    def _guards(self) -> tuple[object, ...]:
+        """Which conditions of its statement a claim fulfils."""
+        claim, run = self.arguments.get("claim"), self.rows.run
+        if not isinstance(claim, Claim):
+            return ()
+        is_same = (claim.worker == run.holder, claim.fence == run.fence, claim.step == run.step)
+        return (*is_same, claim.steer_rev == run.steer_rev, claim.steers == run.steers)
 
     def __str__(self) -> str:
         return f"{self.verb}({self.arguments}) on {self.rows}, dead: {set(self.dead)}"
@@ -63,7 +72,8 @@ class Collector:
             claim = claim._replace(worker=slot)
             if (moment.rows, claim) not in self._known:
                 self._known.add((moment.rows, claim))
-                self._keep(_claim_cases(moment, claim, self.scenario))
+                for other in _claims_like(claim):
+                    self._keep(_claim_cases(moment, other, self.scenario))
 
     def _keep(self, cases: Iterator[Case]) -> None:
         for case in cases:
@@ -103,6 +113,13 @@ def _record_cases(moment: Moment, scenario: Scenario) -> Iterator[Case]:
     yield case("skip_void_calls", _skip_void_calls)
     for call in rows.calls:
         yield from _call_cases(case, call, moment.dead)
+
+
+def _claims_like(claim: Claim) -> Iterator[Claim]:
+    """The claim, and those that fail one condition: several guard the same thing."""
+    yield claim
+    yield claim._replace(worker=1 - claim.worker)
+    yield claim._replace(fence=claim.fence + 1)
 
 
 def _claim_cases(moment: Moment, claim: Claim, scenario: Scenario) -> Iterator[Case]:

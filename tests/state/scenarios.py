@@ -78,18 +78,33 @@ SCENARIOS: Final = (
 
 LARGE: Final = (
     Scenario(
-        "all faults at once",
-        ((CHANGE, READ), (CHANGE,)),
+        "two kills, a living worker taken for dead, a doubled message, an emptied Redis",
+        ((CHANGE, READ),),
+        Budget(kills=2, silences=1, duplicates=1, flushes=1, deadlines=1),
+        Policy(max_losses=4),
+    ),
+    Scenario(
+        "verification, with a kill, a living worker taken for dead and a correction",
+        ((CHANGE,), (CHANGE,)),
         Budget(
             kills=1,
             silences=1,
-            duplicates=1,
-            flushes=1,
-            redirects=1,
             resets=1,
-            verifications=1,
-            resumes=1,
             deadlines=1,
+            verifications=2,
+            resumes=2,
+            redirects=1,
         ),
+    ),
+    Scenario(
+        "two corrections of either kind, a stop, a resume, a kill, a failed commit",
+        ((CHANGE, READ),),
+        Budget(kills=1, redirects=2, appends=1, stops=1, resumes=1, errors=1),
+        Policy(parallel=1),
+    ),
+    Scenario(
+        "lost answers, ending workers, a kill, a stop and a correction",
+        ((CHANGE, READ),),
+        Budget(kills=1, unanswered=2, drains=1, stops=1, redirects=1, missing=1),
     ),
 )

@@ -1,10 +1,12 @@
 """The mirror is the product: every verb on every kind of record that a search has reached."""
 
 from collections.abc import Iterator
+from types import ModuleType
 
+import psycopg
 import pytest
 
-from models import steps
+from models import hot, hot_calls, hot_owner, hot_settle, hot_sweep, steps
 from models.database import Database
 from tests.state.cases import BATCHED, Case
 from tests.state.product import VERBS, At, Uncommitted, sweep
@@ -31,9 +33,9 @@ def cases() -> list[Case]:
 
 
 @pytest.fixture
-def tables(database_url: str) -> Iterator[Tables]:
+def tables(shared_url: str) -> Iterator[Tables]:
     """A transaction that nobody commits."""
-    tables = Tables(database_url)
+    tables = Tables(shared_url)
     wait_until(lambda: is_past_grace(tables), 10, "PostgreSQL is up long enough")
     yield tables
     tables.close()
@@ -46,22 +48,68 @@ def is_past_grace(tables: Tables) -> bool:
 
 @pytest.mark.parametrize("verb", [*VERBS, *BATCHED])
 def test_the_product_does_what_the_mirror_does(
-    verb: str, cases: list[Case], tables: Tables, database_url: str
+    verb: str, cases: list[Case], tables: Tables, shared_url: str
 ) -> None:
     mine = [case for case in cases if case.verb == verb]
     assert {case.done.is_done for case in mine} == {True, False}, "the search never got there"
+    assert differences(verb, mine, tables, shared_url) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "place", "statement", "old", "new"),
+    [
+        ("claim_step", hot, "CLAIM", "fence = fence + 1", "fence = fence"),
+        ("commit_answer", hot, "DECIDE_ANSWER", "AND steers = %(steers)s", ""),
+        ("hand_back", hot, "HAND_BACK", "AND holder = %(worker)s", ""),
+        ("book_reply", hot, "BOOK_REPLY", "q.steer_rev <> %(steer_rev)s", "false"),
+        ("stop_run", hot_owner, "STOP", "runs.open_calls - k.skipped", "runs.open_calls"),
+        ("steer_run", hot_owner, "STEER", "steers = steers + 1", "steers = steers + 2"),
+        ("verify_receipt", hot_owner, "VERIFY", "= 'happened' THEN quar", "<> 'x' THEN quar"),
+        ("settle_change", hot_owner, "NOTE_LATE", "x.differs AND", "false AND"),
+        ("settle_change", hot_settle, "SETTLE_CHANGE", "(outcome IS NOT NULL)", "false"),
+        ("settle_read", hot_settle, "SETTLE_READ", "THEN step + 1", "THEN step"),
+        ("record_intent", hot_calls, "INTENT", "q.until > clock_timestamp()", "false"),
+        ("take_over", hot_sweep, "TAKE_OVER", "losses = losses + 1", "losses = losses"),
+    ],
+)
+def test_a_difference_in_one_condition_is_noticed(
+    verb: str,
+    place: ModuleType,
+    statement: str,
+    old: str,
+    new: str,
+    cases: list[Case],
+    tables: Tables,
+    shared_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sql = getattr(place, statement)
+    assert old in sql, f"the planted fault no longer fits {statement}: write it anew"
+    monkeypatch.setattr(place, statement, sql.replace(old, new))
+    mine = [case for case in cases if case.verb == verb]
+    assert differences(verb, mine, tables, shared_url) != []
+
+
+def differences(verb: str, cases: list[Case], tables: Tables, url: str) -> list[str]:
+    """What the product's function leaves behind that the mirror does not, case by case."""
     tables.clear()
-    tables.put([(case.rows, case.dead, case.policy) for case in mine])
-    database = Uncommitted(database_url, tables)
-    said = run_all(database, verb, mine)
-    database.close()
+    tables.put([(case.rows, case.dead, case.policy) for case in cases])
+    database = Uncommitted(url, tables)
+    try:
+        said = run_all(database, verb, cases)
+    except psycopg.Error as error:
+        return [f"{verb}: {error}"]
+    finally:
+        database.close()
     stored = stored_in(tables)
-    for number, case in enumerate(mine):
-        now = stored[run_id(number)]
-        assert now.oddities == (), str(case)
-        assert now.rows == case.done.rows, str(case)
-        assert (now.events, now.numbers) == (case.done.events, case.done.numbers), str(case)
-        assert said[number] is None or said[number] == case.done.is_done, str(case)
+    found: list[str] = []
+    for number, case in enumerate(cases):
+        is_now, done = stored[run_id(number)], case.done
+        now = (is_now.rows, is_now.events, is_now.numbers, is_now.oddities)
+        mirrored = (done.rows, done.events, done.numbers, ())
+        if now != mirrored or said[number] not in (None, done.is_done):
+            found.append(f"{case}\n  product: {now}\n  mirror:  {mirrored}")
+    return found
 
 
 def run_all(database: Database, verb: str, cases: list[Case]) -> list[bool | None]:
@@ -72,9 +120,11 @@ def run_all(database: Database, verb: str, cases: list[Case]) -> list[bool | Non
     said: list[bool | None] = []
     for number, case in enumerate(cases):
         given = VERBS[verb](At(database, number, case), case.arguments)
-        if case.done.claim is not None:
-            assert as_mirrored(given, case.done.claim.worker) == case.done.claim, str(case)
-        said.append(given is not None and given is not False)
+        is_done = given is not None and given is not False
+        expected = case.done.claim
+        if expected is not None and is_done:
+            is_done = as_mirrored(given, expected.worker) == expected
+        said.append(is_done)
     return said
 
 

@@ -4,7 +4,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.state import faulty
-from tests.state.scenarios import AGAIN, FAILING, KILLED, LOSSES, PAIR, STEERED, STOPPED, ZOMBIE
+from tests.state.scenarios import (
+    AGAIN,
+    FAILING,
+    KILLED,
+    LOSSES,
+    PAIR,
+    STEERED,
+    STOPPED,
+    TOOLS,
+    ZOMBIE,
+)
 from tests.state.system import Scenario, System
 
 REAL: Final = System()
@@ -145,7 +155,7 @@ VARIANTS: Final = (
     ),
     Variant(
         "a correction that leaves ready calls",
-        STEERED,
+        TOOLS,
         "a dead end: nothing leads on",
         replace(REAL, steer_run=faulty.steer_without_skipping),
     ),
