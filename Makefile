@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-services clean docs
+.PHONY: help setup demo check format test state test-services clean docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ format: setup ## Rewrite files in the house style
 
 test: setup ## Run the whole test suite on embedded PostgreSQL and Valkey
 	$(BIN)/python -m pytest
+
+state: setup ## Search every interleaving, with more faults than `make test` does (minutes)
+	UMBEL_STATE_LARGE=1 $(BIN)/python -m pytest -s tests/state
 
 # The same suite on servers of your own. It makes databases named umbel_test_* and drops them, and
 # uses one numbered Redis database: nothing else on the servers is touched.
