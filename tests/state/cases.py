@@ -31,17 +31,23 @@ class Case(NamedTuple):
         """Cases of one kind go the same way through their statement."""
         before, after = self.rows.run, self.done.rows.run
         ends = (before.status, before.work, after.status, after.work)
-        held = (self.rows.steers, before.is_stopped, before.quarantine, before.must_wait)
+        held = (before.is_stopped, before.quarantine, before.must_wait, before.steers > 0)
         stands = (self.done.is_done, self.done.events, before.unknowns > 0)
-        return (self.verb, stands, ends, held, self._guards())
+        words = tuple(value for value in self.arguments.values() if isinstance(value, str | bool))
+        return (self.verb, words, stands, ends, held, self._guards())
 
     def _guards(self) -> tuple[object, ...]:
-        """Which conditions of its statement a claim fulfils."""
+        """Which conditions of its statement a claim or a call fulfils."""
         claim, run = self.arguments.get("claim"), self.rows.run
-        if not isinstance(claim, Claim):
+        call = next((c for c in self.rows.calls if c.ref == self.arguments.get("ref")), None)
+        if isinstance(claim, Claim):
+            is_same = (claim.worker == run.holder, claim.fence == run.fence, claim.step == run.step)
+            return (*is_same, claim.steer_rev == run.steer_rev, claim.steers == run.steers)
+        if call is None:
             return ()
-        is_same = (claim.worker == run.holder, claim.fence == run.fence, claim.step == run.step)
-        return (*is_same, claim.steer_rev == run.steer_rev, claim.steers == run.steers)
+        is_holder = call.holder == self.arguments.get("worker")
+        is_due = (call.steer_rev == run.steer_rev, call.is_overdue, call.holder in self.dead)
+        return (call.state, call.attempt, call.receipt, is_holder, *is_due)
 
     def __str__(self) -> str:
         return f"{self.verb}({self.arguments}) on {self.rows}, dead: {set(self.dead)}"

@@ -27,7 +27,7 @@ AGAIN: Final = Scenario(
 STEERED: Final = Scenario(
     "the owner corrects the run",
     ((CHANGE, READ),),
-    Budget(redirects=1, appends=1, kills=1, errors=1),
+    Budget(redirects=1, appends=1, errors=1),
     Policy(max_losses=2, parallel=1),
 )
 STOPPED: Final = Scenario(
@@ -91,8 +91,8 @@ LARGE: Final = (
             silences=1,
             resets=1,
             deadlines=1,
-            verifications=2,
-            resumes=2,
+            verifications=1,
+            resumes=1,
             redirects=1,
         ),
     ),

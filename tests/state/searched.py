@@ -7,7 +7,7 @@ from tests.state.cases import Case, Collector
 from tests.state.search import Found, Search
 from tests.state.system import Scenario
 
-OF_EACH_KIND: Final = 2
+OF_EACH_KIND: Final = 1
 
 
 @cache
