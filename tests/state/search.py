@@ -67,7 +67,7 @@ class Search:
                 if not broken and (after.rows is not moment.rows or after.sent is not moment.sent):
                     broken = broken_in(after)
                 if broken is not None:
-                    return self._failed(broken, at, move)
+                    return self._failed(broken, at, move.says, move.who)
                 self._reach(after, at, move.says, move.who, is_live=not move.fault)
             at += 1
         return self._dead_end() or Found(len(self._moments), self._moves)
@@ -109,8 +109,8 @@ class Search:
         key = (moment.minds[slot], moment.silent[slot])
         return self._ranks.setdefault(key, len(self._ranks))
 
-    def _failed(self, broken: str, at: int, last: Move) -> Found:
-        steps = [(last.says, last.who)]
+    def _failed(self, broken: str, at: int, says: str, who: int) -> Found:
+        steps = [(says, who)]
         exchanged: list[bool] = []
         while at > 0:
             came, says, who, is_exchanged = self._came[at]
@@ -138,12 +138,8 @@ class Search:
             return None
         at = reaches.index(False)
         run = self._moments[at].rows.run
-        stands = Move(
-            f"and there it stands: {run.status}, work: {run.work}",
-            OUTSIDE,
-            Moment(Rows(), (), self.scenario.budget),
-        )
-        return self._failed("a dead end: nothing leads on", at, stands)
+        stands = f"and there it stands: {run.status}, work: {run.work}"
+        return self._failed("a dead end: nothing leads on", at, stands, OUTSIDE)
 
 
 def _is_at_rest(moment: Moment) -> bool:
