@@ -66,6 +66,12 @@ CallState = Literal[
 Effect = Literal["read", "idempotent", "mutation"]
 """What a tool does to the outside world; a tool that declares nothing is a mutation."""
 
+Permission = Literal["allow", "ask", "deny"]
+"""What comes of a call: it may start, its owner is asked first, or it may not. Strictest last."""
+
+RuleScope = Literal["tenant", "user", "tool", "target"]
+"""What a rule of authority is about."""
+
 Placement = Literal["inline", "task"]
 """Where a tool runs: in the step worker's process, or as a Celery task of its own."""
 
@@ -89,6 +95,8 @@ REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 WORKS: Final[tuple[Work, ...]] = get_args(Work)
 CALL_STATES: Final[tuple[CallState, ...]] = get_args(CallState)
 EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
+PERMISSIONS: Final[tuple[Permission, ...]] = get_args(Permission)
+RULE_SCOPES: Final[tuple[RuleScope, ...]] = get_args(RuleScope)
 PLACEMENTS: Final[tuple[Placement, ...]] = get_args(Placement)
 WIRES: Final[tuple[WireName, ...]] = get_args(WireName)
 DECISION_KINDS: Final[tuple[DecisionKind, ...]] = get_args(DecisionKind)
