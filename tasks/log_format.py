@@ -3,13 +3,12 @@
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 from tasks.log_celery import about_record, refusal, text_of
 from tasks.log_errors import logged_error
 from umbel.log_context import current
-from umbel.log_line import RUN_KEYS, LoggedError, LogLine, to_json, to_text, trace_text
+from umbel.log_line import RUN_KEYS, LoggedError, LogLine, time_text, to_json, to_text, trace_text
 from umbel.redaction import MASK, Redactor
 
 LINE_BYTES: Final = 4_095
@@ -53,9 +52,8 @@ class LineFormatter(logging.Formatter):
 
     def line_of(self, record: logging.LogRecord) -> LogLine:
         """All that the record may tell."""
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         return LogLine(
-            at=at.replace("+00:00", "Z"),
+            at=time_text(record.created),
             level=record.levelname,
             logger=record.name,
             process=self._process,

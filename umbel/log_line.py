@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, cast
 
 from umbel.safe_text import one_line, safe, safe_json
@@ -43,6 +44,12 @@ class LogLine:
     def is_trouble(self) -> bool:
         """Whether somebody should look."""
         return self.level in ERROR_LEVELS
+
+
+def time_text(seconds: float) -> str:
+    """Seconds since 1970 in the form of `LogLine.at`."""
+    moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return moment.replace("+00:00", "Z")
 
 
 def to_json(line: LogLine) -> str:
@@ -98,6 +105,12 @@ def parse(text: str) -> LogLine | None:
 
 def to_text(line: LogLine) -> str:
     """Time, level, message, fields and error on one line, harmless for a terminal."""
+    time = line.at.partition("T")[2] or line.at
+    return f"{one_line(time)} {untimed_text(line)}"
+
+
+def untimed_text(line: LogLine) -> str:
+    """As `to_text`, for those who say the time themselves."""
     shown = [
         f"{one_line(key)}={_value(value)}"
         for key, value in line.fields.items()
@@ -105,9 +118,7 @@ def to_text(line: LogLine) -> str:
     ]
     if line.error is not None:
         shown.append(f"error={_value(f'{line.error.type}: {line.error.message}')}")
-    time = line.at.partition("T")[2] or line.at
-    start = f"{one_line(time)} {one_line(line.level):<8} {one_line(line.message)}"
-    return f"{start}  {' '.join(shown)}".rstrip()
+    return f"{one_line(line.level):<8} {one_line(line.message)}  {' '.join(shown)}".rstrip()
 
 
 def _value(value: object) -> str:

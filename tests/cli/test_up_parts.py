@@ -23,6 +23,7 @@ from umbel.errors import Misconfigured, Unavailable
 from umbel.settings import load_settings
 
 DOCUMENT: Final = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text()
+TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 LOG_LINE: Final = json.dumps(
     {
         "at": "2026-01-01T12:00:00.000Z",
@@ -61,13 +62,14 @@ def as_text(happening: Happening) -> str:
 def test_a_log_line_is_shown_as_text_under_the_name_of_its_process_without_colour_in_a_pipe() -> (
     None
 ):
-    shown = as_text(ProcessLine(process="step", line=LOG_LINE))
-    assert shown.startswith("step     | 12:00:00.000Z INFO     step recorded  run_id=run_1")
+    shown = as_text(ProcessLine.of("step", LOG_LINE))
+    assert shown.startswith("step     | 12:00:00  INFO     step recorded  run_id=run_1")
     assert "\x1b" not in shown
 
 
 def test_what_a_process_wrote_cannot_steer_the_terminal() -> None:
-    assert "\x1b" not in as_text(ProcessLine(process="tool", line="\x1b[2Jgone"))
+    assert "\x1b" not in as_text(ProcessLine.of("tool", "\x1b[2Jgone"))
+    assert "\x1b" not in as_text(ProcessLine.of("tool", LOG_LINE.replace("2026", "\\u001b[2J")))
 
 
 def test_the_password_made_here_is_shown_to_people_and_never_written_as_json() -> None:
@@ -92,12 +94,19 @@ def test_an_address_without_its_password_is_said_to_be_one() -> None:
 def test_json_holds_a_log_line_as_an_object_and_any_other_line_as_text() -> None:
     out = io.StringIO()
     writer = JsonWriter(out)
-    writer.write(ProcessLine(process="step", line=LOG_LINE))
-    writer.write(ProcessLine(process="step", line="Segmentation fault"))
+    writer.write(ProcessLine.of("step", LOG_LINE))
+    writer.write(ProcessLine.of("step", "Segmentation fault"))
     logged, other = map(json.loads, out.getvalue().splitlines())
     assert (logged["type"], logged["process"]) == ("process.line", "step")
     assert (logged["log"]["message"], logged["text"]) == ("step recorded", None)
     assert (other["log"], other["text"]) == (None, "Segmentation fault")
+    assert logged["at"] == logged["log"]["at"], "when the process says that it happened"
+
+
+def test_every_line_of_json_says_when() -> None:
+    for happening in (ADDRESSES, ProcessLine.of("tool", "x"), SystemReady(processes=1, seconds=1)):
+        at = as_facts(happening)["at"]
+        assert re.fullmatch(TIME, str(at)), at
 
 
 def test_the_json_of_umbel_up_is_documented_field_by_field() -> None:
@@ -105,7 +114,7 @@ def test_the_json_of_umbel_up_is_documented_field_by_field() -> None:
     for happening in get_args(Happening):
         rows = [x for x in section.splitlines() if x.startswith(f"| `{happening.type}` |")]
         assert len(rows) == 1, happening.type
-        hidden = {"process", "line", "flower_password"}
+        hidden = {"at", "process", "flower_password"}
         for name in {field.name for field in fields(happening)} - hidden:
             assert f"`{name}`" in rows[0], (happening.type, name)
 
@@ -120,7 +129,7 @@ def test_an_output_that_stands_still_holds_nobody_up_and_the_end_comes_all_the_s
 
     screen = UpScreen(Blocked(), on_closed=lambda _: None)
     for _ in range(20_000):
-        screen.show(ProcessLine(process="step", line="x"))
+        screen.show(ProcessLine.of("step", "x"))
     blocked.set()
     screen.close()
     assert 0 < len(written) < 20_000
@@ -142,23 +151,41 @@ def test_an_output_that_nobody_reads_is_told_once() -> None:
 
 def test_the_log_keeps_the_newest_lines_in_bounded_space(tmp_path: Path) -> None:
     path = tmp_path / "umbel.log"
-    with BoundedLog(path, limit_bytes=100, kept_files=2) as log:
+    with BoundedLog(path, limit_bytes=200, kept_files=2) as log:
         for number in range(100):
-            log.write(f"line {number}")
+            log.write(ProcessLine.of("step", f"line {number}"))
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == ["umbel.log", "umbel.log.1", "umbel.log.2"]
-    assert all(file.stat().st_size < 120 for file in tmp_path.iterdir())
+    assert all(file.stat().st_size < 250 for file in tmp_path.iterdir())
     kept = "".join((tmp_path / name).read_text() for name in reversed(names))
-    numbers = [int(number) for number in re.findall(r"\d+", kept)]
+    numbers = [int(number) for number in re.findall(r"line (\d+)", kept)]
     assert numbers == list(range(numbers[0], 100))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_closed_log_takes_lines_of_late_threads_without_a_word(tmp_path: Path) -> None:
     with BoundedLog(tmp_path / "umbel.log") as log:
-        log.write("one")
-    log.write("two")
-    assert (tmp_path / "umbel.log").read_text() == "one\n"
+        log.write(ProcessLine.of("step", "one"))
+    log.write(ProcessLine.of("step", "two"))
+    assert re.findall(r"one|two", (tmp_path / "umbel.log").read_text()) == ["one"]
+
+
+def test_each_line_of_the_log_has_time_and_name_and_none_a_password(tmp_path: Path) -> None:
+    error = {"type": "ValueError", "message": "no", "trace": "in a.py\nin b.py"}
+    failed = json.dumps({**json.loads(LOG_LINE), "level": "ERROR", "error": error})
+    with BoundedLog(tmp_path / "umbel.log") as log:
+        for happening in (ADDRESSES, ProcessLine.of("step", failed), ProcessLine.of("beat.1", "x")):
+            log.write(happening)
+    text = (tmp_path / "umbel.log").read_text()
+    for line in text.splitlines():
+        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (up|step|beat\.1) +\| .", line), (
+            line
+        )
+    assert "2026-01-01T12:00:00.000Z step     | ERROR    step recorded  run_id=run_1" in text
+    assert 'error="ValueError: no"' in text
+    assert "2026-01-01T12:00:00.000Z step     |     in b.py" in text
+    assert "made-once" not in text
+    assert "password in /srv/umbel/flower.auth" in text
 
 
 def test_a_password_for_flower_is_made_once_and_kept_for_its_user_alone(tmp_path: Path) -> None:

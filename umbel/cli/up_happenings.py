@@ -4,10 +4,13 @@ The field names are the documented schema of `--json` (docs/cli.md): adding a fi
 renaming one is not.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+import time
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import SecretStr
+
+from umbel.log_line import LogLine, parse, time_text
 
 UP: Final = "up"
 """Our own name among those of the processes."""
@@ -15,8 +18,20 @@ UP: Final = "up"
 Topic = Literal["model", "servers", "database", "note"]
 
 
+def _now() -> str:
+    return time_text(time.time())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class _Told:
+    """What all of them have."""
+
+    at: str = field(default_factory=_now)
+    """ISO time in UTC, to the millisecond."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress(_Told):
     """Something on the way, or a remark."""
 
     type: ClassVar[str] = "system.progress"
@@ -26,7 +41,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessStarted:
+class ProcessStarted(_Told):
     """A process has a number; it is not ready yet."""
 
     type: ClassVar[str] = "process.started"
@@ -35,7 +50,7 @@ class ProcessStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessReady:
+class ProcessReady(_Told):
     """A process does its work."""
 
     type: ClassVar[str] = "process.ready"
@@ -45,7 +60,7 @@ class ProcessReady:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessEnded:
+class ProcessEnded(_Told):
     """A process ended without being asked to, and will be started again."""
 
     type: ClassVar[str] = "process.ended"
@@ -57,16 +72,26 @@ class ProcessEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessLine:
-    """A line that a process wrote."""
+class ProcessLine(_Told):
+    """A line that a process wrote; made by `of`."""
 
     type: ClassVar[str] = "process.line"
     process: str
-    line: str
+    log: LogLine | None
+    """A line of its log."""
+    text: str | None
+    """Any other line."""
+
+    @classmethod
+    def of(cls, process: str, line: str) -> Self:
+        """What it wrote, at the time that it says, else now."""
+        if (log := parse(line)) is not None:
+            return cls(process=process, at=log.at, log=log, text=None)
+        return cls(process=process, log=None, text=line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
+class Addresses(_Told):
     """Where everything is; told once. The addresses of servers are without their passwords."""
 
     type: ClassVar[str] = "system.addresses"
@@ -91,7 +116,7 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemReady:
+class SystemReady(_Told):
     """Every process is ready."""
 
     type: ClassVar[str] = "system.ready"
@@ -102,7 +127,7 @@ class SystemReady:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemStopping:
+class SystemStopping(_Told):
     """The end begins."""
 
     type: ClassVar[str] = "system.stopping"
@@ -111,7 +136,7 @@ class SystemStopping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemStopped:
+class SystemStopped(_Told):
     """Nothing runs any more."""
 
     type: ClassVar[str] = "system.stopped"
@@ -121,7 +146,7 @@ class SystemStopped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemFailed:
+class SystemFailed(_Told):
     """Why the command ends without being asked to."""
 
     type: ClassVar[str] = "system.failed"

@@ -1,18 +1,24 @@
-"""The log file of `umbel up`: every line of every process, in bounded space."""
+"""The log file of `umbel up`: every line of every process with its time, in bounded space."""
 
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from umbel.cli.up_happenings import Addresses, Happening
+from umbel.cli.up_wording import NAME_WIDTH, lines_of, teller_of
+from umbel.safe_text import one_line
 
 _LIMIT_BYTES: Final = 10_000_000
 _KEPT_FILES: Final = 3
 
 
 class BoundedLog:
-    """Appends lines to a file; a full one becomes `.1`, that one `.2`, and so on.
+    """Appends what is told to a file; a full one becomes `.1`, that one `.2`, and so on.
 
     Args:
         path: the file that is written now.
@@ -43,9 +49,9 @@ class BoundedLog:
             if file >= 0:
                 os.close(file)
 
-    def write(self, line: str) -> None:
-        """Append one line, from whatever thread; nothing once the log is closed."""
-        data = f"{line}\n".encode("utf-8", "backslashreplace")
+    def write(self, happening: Happening) -> None:
+        """Append its lines, from whatever thread; nothing once the log is closed."""
+        data = "".join(_lines(happening)).encode("utf-8", "backslashreplace")
         # A full disk must not end the system whose log it holds.
         with self._lock, contextlib.suppress(OSError):
             if self._file >= 0:
@@ -65,6 +71,15 @@ class BoundedLog:
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+
+
+def _lines(happening: Happening) -> Iterator[str]:
+    """Each with time and name, and no password in any."""
+    if isinstance(happening, Addresses):
+        happening = replace(happening, flower_password=None)
+    start = f"{one_line(happening.at)} {teller_of(happening):<{NAME_WIDTH}}| "
+    for line in lines_of(happening):
+        yield f"{start}{line}\n"
 
 
 def _open(path: Path) -> int:

@@ -6,7 +6,6 @@ still because somebody has stopped the output with Ctrl-S.
 
 import queue
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import IO, Final, Protocol
@@ -14,14 +13,15 @@ from typing import IO, Final, Protocol
 from rich.text import Text
 
 from umbel.cli.json_lines import write_json
-from umbel.cli.log_lines import parse, render
 from umbel.cli.plain_output import OutputClosed, PlainConsole, output_closed
-from umbel.cli.up_happenings import UP, Happening, ProcessLine
-from umbel.cli.up_wording import lines_of
+from umbel.cli.up_happenings import Happening
+from umbel.cli.up_wording import NAME_WIDTH, lines_of, teller_of
+from umbel.safe_text import one_line
 
 _MOST_WAITING: Final = 10_000
 _CLOSE_SECONDS: Final = 2.0
-_NAME_WIDTH: Final = 9
+_CLOCK: Final = slice(11, 19)
+"""Hours, minutes and seconds of an ISO time."""
 _COLOURS: Final = {
     "step": "cyan",
     "tool": "green",
@@ -61,16 +61,10 @@ class TextWriter:
 
     def write(self, happening: Happening) -> None:
         """Write its lines."""
-        if isinstance(happening, ProcessLine):
-            self._print(happening.process, render(happening.line))
-            return
-        now = time.strftime("%H:%M:%S", time.gmtime())
+        name, clock = teller_of(happening), one_line(happening.at)[_CLOCK]
+        label = Text(f"{name:<{NAME_WIDTH}}| ", style=_COLOURS.get(name, "bold"))
         for line in lines_of(happening):
-            self._print(UP, f"{now}  {line}")
-
-    def _print(self, name: str, text: str) -> None:
-        label = Text(f"{name:<{_NAME_WIDTH}}| ", style=_COLOURS.get(name, "bold"))
-        self._console.print(label + Text(text), soft_wrap=True)
+            self._console.print(label + Text(f"{clock}  {line}"), soft_wrap=True)
 
 
 class UpScreen:
@@ -125,9 +119,4 @@ def as_facts(happening: Happening) -> dict[str, object]:
     """The happening as a JSON object; passwords are for people alone."""
     facts: dict[str, object] = {"type": happening.type, **asdict(happening)}
     facts.pop("flower_password", None)
-    if isinstance(happening, ProcessLine):
-        del facts["line"]
-        parsed = parse(happening.line)
-        facts["text"] = happening.line if parsed is None else None
-        facts["log"] = asdict(parsed) if parsed is not None else None
     return facts

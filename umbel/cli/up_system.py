@@ -1,6 +1,5 @@
 """Puts the whole system together, keeps it running, and ends it in order."""
 
-import json
 import logging
 import os
 import signal
@@ -15,7 +14,6 @@ from tools.registry import load_registry
 from umbel.cli.early_checks import check_given_servers
 from umbel.cli.ending import Terminated, exit_code_of
 from umbel.cli.endpoints import ChosenModel, chosen_model
-from umbel.cli.log_lines import parse
 from umbel.cli.places import prepare_database
 from umbel.cli.running_system import RunningSystem, announced, default_data_directory
 from umbel.cli.supervision import RestartPolicy
@@ -33,7 +31,7 @@ from umbel.cli.up_happenings import (
 )
 from umbel.cli.up_listening import answers, refuse_taken
 from umbel.cli.up_log import BoundedLog
-from umbel.cli.up_screen import UpScreen, Writer, as_facts
+from umbel.cli.up_screen import UpScreen, Writer
 from umbel.cli.worker_commands import system_specs
 from umbel.cli.worker_health import says_ready
 from umbel.embedded import EmbeddedServers, embedded_servers
@@ -160,13 +158,13 @@ class UpSystem:
 
     def _take_line(self, name: str, line: str) -> None:
         """Called by a thread of that process."""
-        parsed = parse(line)
+        told = ProcessLine.of(name, line)
         self._supervisor.take_line(name, line)
-        if parsed is not None and says_ready(parsed):
+        if told.log is not None and says_ready(told.log):
             self._supervisor.note_ready(name)
         least = _LEVELS[self._settings.log_level]
-        if parsed is None or _LEVELS.get(parsed.level, least) >= least:
-            self._show(ProcessLine(process=name, line=line))
+        if told.log is None or _LEVELS.get(told.log.level, least) >= least:
+            self._show(told)
 
     def _tell(self, topic: Topic, text: str) -> None:
         self._show(Progress(topic=topic, text=text))
@@ -176,7 +174,7 @@ class UpSystem:
             return
         if isinstance(error, UmbelError):
             failed = SystemFailed(message=str(error), exit_code=exit_code_of(error))
-            self._log.write(_in_log(failed))
+            self._log.write(failed)
             cause = "the system cannot go on"
         else:
             number = error.exit_code - 128 if isinstance(error, Terminated) else signal.SIGINT
@@ -187,7 +185,7 @@ class UpSystem:
     def _show(self, happening: Happening) -> None:
         """From any thread."""
         if self._log is not None:
-            self._log.write(_in_log(happening))
+            self._log.write(happening)
         if self._screen is not None:
             self._screen.show(happening)
 
@@ -261,10 +259,3 @@ def _note(settings: Settings) -> RunningSystem:
         flower_address=settings.flower_address,
         flower_auth=auth.get_secret_value() if auth is not None else None,
     )
-
-
-def _in_log(happening: Happening) -> str:
-    """A line of the log file: what a process wrote stays as it is."""
-    if isinstance(happening, ProcessLine):
-        return f"{happening.process} | {happening.line}"
-    return f"{happening.process} | {json.dumps(as_facts(happening), ensure_ascii=False)}"
