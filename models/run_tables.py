@@ -51,22 +51,6 @@ workers = Table(
 )
 
 
-threads = Table(
-    "threads",
-    metadata,
-    id_column("id", primary_key=True),
-    tenant_column(),
-    Column("owner", Text, nullable=False),
-    Column("location", Text, nullable=False, server_default="", comment="where the owner speaks"),
-    Column("visibility", Text, nullable=False, server_default="private"),
-    Column("title", Text, nullable=False, server_default=""),
-    Column("created_at", Moment, nullable=False, server_default=NOW),
-    one_of("visibility", ("private", "public")),
-    Index(None, "tenant", "owner", "id"),
-    comment="The owned, durable piece of work.",
-)
-
-
 runs = Table(
     "runs",
     metadata,
@@ -132,6 +116,20 @@ runs = Table(
     Column("source_rev", Integer, nullable=False, server_default="0"),
     Column("auth_rev", Integer, nullable=False, server_default="0"),
     Column("stop_at", Moment),
+    Column(
+        "owner_must_approve",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="it knows words of a collaborator: its changes need the owner, whatever its mode",
+    ),
+    Column(
+        "policy_rev",
+        SmallInteger,
+        nullable=False,
+        server_default="0",
+        comment="bumped by a resume that sets other limits",
+    ),
     Column(
         "steers",
         Integer,
@@ -220,7 +218,7 @@ run_specs = Table(
     CheckConstraint("policy_sha = sha256(convert_to(policy, 'UTF8'))", name="policy_sha"),
     CheckConstraint("tools_sha = sha256(convert_to(tools, 'UTF8'))", name="tools_sha"),
     ForeignKeyConstraint(["run_id"], ["runs.id"]),
-    comment="What was frozen into a run when it was accepted. Never updated.",
+    comment="What was frozen into a run when it was accepted. Only a resume may set other limits.",
 )
 
 
@@ -238,6 +236,7 @@ entries = Table(
     one_of("kind", ("request",)),
     ForeignKeyConstraint(["run_id"], ["runs.id"]),
     Index(None, "run_id", "id"),
+    Index(None, "thread_id", "run_id"),
     comment="What people wrote, verbatim; the rest of a transcript is replies and evidence.",
 )
 

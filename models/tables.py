@@ -1,10 +1,11 @@
 """All tables. A rule that can be a CHECK or a unique index is one, so that no code can break it."""
 
 from models.call_tables import calls, deliveries, evidence, receipts
-from models.run_tables import entries, events, model_calls, run_specs, runs, threads, workers
+from models.run_tables import entries, events, model_calls, run_specs, runs, workers
 from models.schema import metadata
 from models.steer_tables import steers
 from models.tallies_table import tallies
+from models.thread_tables import threads
 
 __all__ = [
     "calls",
