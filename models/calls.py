@@ -62,13 +62,21 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadyCall:
+    """A call that any worker may start now."""
+
+    call_id: CallId
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """What an outcome left to do."""
 
     work: str
     status: str
     step: int
-    next_call: CallId | None
+    next_call: ReadyCall | None
     """A planned call that is ready now."""
     is_join: bool = False
     """It closed the last open call of the step."""
@@ -251,7 +259,8 @@ def _settle(
     if not rows:
         return None
     row = rows[0]
-    return Settled(row["work"], row["status"], row["step"], row["next_call"], row["joins"])
+    ready = None if row["next_call"] is None else ReadyCall(row["next_call"], row["next_tool"])
+    return Settled(row["work"], row["status"], row["step"], ready, row["joins"])
 
 
 def _settling(call: CallRow, outcome: ToolOutcome, view: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ next_call AS (
   WHERE c.state <> 'unknown' AND c.was = 'started' AND s.id = (
     SELECT p.id FROM calls p WHERE p.run_id = c.run_id AND p.step = c.step AND p.state = 'planned'
     ORDER BY p.position LIMIT 1)
-  RETURNING s.id),
+  RETURNING s.id, s.tool),
 n AS (
   SELECT c.run_id, c.state, (SELECT count(*)::int FROM skipped) AS skipped,
     (c.was = 'started')::int + (SELECT count(*)::int FROM skipped) AS closed,
@@ -84,7 +84,7 @@ e AS (
     jsonb_build_object('reason', 'owner_stop'), r.fence
   FROM r WHERE r.ends)
 SELECT r.work, r.status, r.step, r.open_calls, r.unknowns, r.joins,
-  (SELECT id FROM next_call) AS next_call
+  (SELECT id FROM next_call) AS next_call, (SELECT tool FROM next_call) AS next_tool
 FROM r
 """
 

@@ -10,6 +10,7 @@ from psycopg.errors import DivisionByZero, UniqueViolation
 from loop.decision import Answer, Pause, Retry
 from loop.response import ModelTurn
 from models import hot
+from models.calls import ReadyCall
 from models.claiming import FRESH, Duty
 from models.database import Database, Row
 from models.hot_sweep import PROMOTE
@@ -90,7 +91,7 @@ class Exchange:
 class Applied:
     """What a decision commit left to do."""
 
-    ready_calls: tuple[CallId, ...] = ()
+    ready_calls: tuple[ReadyCall, ...] = ()
     next_step: int | None = None
     """Set when the run is ready for another step at once."""
     promoted: tuple[tuple[RunId, int], ...] = ()
@@ -126,7 +127,11 @@ def commit_dispatch(
     [decided] = _decide(database, (hot.DECIDE_DISPATCH, parameters))
     if not decided:
         return None
-    ready = (i for i, call in zip(ids, calls, strict=True) if call.state == "ready")
+    ready = (
+        ReadyCall(call_id, call.tool)
+        for call_id, call in zip(ids, calls, strict=True)
+        if call.state == "ready"
+    )
     next_step = decided[0]["step"] if decided[0]["work"] == "ready" else None
     return Applied(ready_calls=tuple(ready), next_step=next_step)
 

@@ -23,7 +23,7 @@ class CallRing:
     """An announcement of a call."""
 
     call_id: CallId
-    tool: str = ""
+    tool: str
     rings: int = 0
 
 
@@ -37,8 +37,8 @@ class Bell(Protocol):
         """Announce a run's step; False when the broker did not take it."""
         ...
 
-    def ring_call(self, call_id: CallId, tool: str = "", rings: int = 0) -> bool:
-        """Announce a call; False when the broker did not take it."""
+    def ring_call(self, call_id: CallId, tool: str, rings: int = 0) -> bool:
+        """Announce a call of a tool; False when the broker did not take it."""
         ...
 
     def ring_all(self, rings: Sequence[Ring]) -> bool:

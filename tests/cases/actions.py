@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from models.calls import load_call
 from models.database import Database
 from tasks.ringing import Ringer
 from tests.cases.happenings import Event, Occurrence
@@ -48,7 +49,9 @@ def _redeliver(stage: Stage, world: World, event: Event, occurrence: Occurrence)
         known = {case_id: call_id for call_id, case_id in world.call_ids.items()}
         named = occurrence.facts.get("call_id") or known.get(event.get("call", ""))
         for call_id in [named] if named else list(world.call_ids):
-            stage.ringer.ring_call(CallId(call_id))
+            call = load_call(stage.database, CallId(call_id))
+            assert call is not None, call_id
+            stage.ringer.ring_call(call.call_id, call.tool)
         return
     [rows] = stage.database.run(
         ("SELECT step FROM runs WHERE id = %(run_id)s", {"run_id": world.run_id})

@@ -87,7 +87,7 @@ def test_calls_are_shown_by_tool_and_id(watched: Watched) -> None:
     assert done
     assert failed
     for task in (*done, *failed):
-        assert re.fullmatch(r"(read_note )?call_\w+", task["args"])
+        assert re.fullmatch(r"read_note call_\w+", task["args"])
         assert task["args"].endswith(task["uuid"].partition(":")[0])
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from loop.decision import Answer, Pause, Retry
+from models.calls import ReadyCall
 from models.database import Database
 from models.steps import (
     Applied,
@@ -78,7 +79,8 @@ def test_a_dispatch_stores_reply_usage_and_calls_in_the_models_order(database: D
     assert (run["work"], run["open_calls"], run["calls_used"], run["step"]) == ("calls", 2, 3, 1)
     assert run["holder"] is None
     assert call_states(database, step.run_id) == ["ready", "ready", "refused"]
-    assert list(step.applied.ready_calls) == step.calls[:2]
+    ready = [ReadyCall(step.calls[0], READ.tool), ReadyCall(step.calls[1], CHANGE.tool)]
+    assert list(step.applied.ready_calls) == ready
     assert step.applied.next_step is None
     assert event_kinds(database, step.run_id)[2:] == [
         "step.decided",

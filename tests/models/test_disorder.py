@@ -65,7 +65,7 @@ class DeafBell:
     def ring_step(self, run_id: RunId, step: int, rings: int = 0) -> bool:
         return True
 
-    def ring_call(self, call_id: CallId, tool: str = "", rings: int = 0) -> bool:
+    def ring_call(self, call_id: CallId, tool: str, rings: int = 0) -> bool:
         return True
 
     def ring_all(self, rings: Sequence[Ring]) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from loop.outcome import Errored, Returned
 from models.calls import (
     MAX_READ_ATTEMPTS,
+    ReadyCall,
     extend_deadline,
     free_own_read,
     give_up,
@@ -149,11 +150,11 @@ def test_the_last_result_of_a_stopped_run_ends_it(database: Database) -> None:
 def test_a_settled_call_readies_the_next_planned_one(database: Database) -> None:
     planned = replace(READ, state="planned")
     step = dispatched(database, READ, planned, planned)
-    assert list(step.applied.ready_calls) == step.calls[:1]
+    assert step.applied.ready_calls == (ReadyCall(step.calls[0], READ.tool),)
     for at in (1, 2):
         settled = settle(database, started(database, step.calls[at - 1]), DONE, "v")
         assert settled is not None
-        assert settled.next_call == step.calls[at]
+        assert settled.next_call == ReadyCall(step.calls[at], READ.tool)
     settled = settle(database, started(database, step.calls[2]), DONE, "v")
     assert settled is not None
     assert (settled.next_call, settled.work) == (None, "ready")
@@ -170,7 +171,8 @@ def test_two_results_that_meet_ready_exactly_two_planned_calls(
         late = meet(first, lambda: settle(database, two, DONE, "v"))
     assert early is not None
     assert late is not None
-    assert [early.next_call, late.next_call] == step.calls[2:4]
+    ready = [ReadyCall(call_id, READ.tool) for call_id in step.calls[2:4]]
+    assert [early.next_call, late.next_call] == ready
     assert call_states(database, step.run_id) == [
         "returned",
         "returned",

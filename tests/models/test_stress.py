@@ -76,8 +76,8 @@ def carry_step(database: Database, bell: Bell, run_id: RunId, step: int, worker:
         applied = commit_dispatch(database, claim, exchange, CALLS)
     else:
         applied = commit_answer(database, claim, an_exchange(), Answer("Hello."))
-    for call_id in (applied or Applied()).ready_calls:
-        bell.ring(call_id)
+    for call in (applied or Applied()).ready_calls:
+        bell.ring(call.call_id)
     for promoted, first in (applied or Applied()).promoted:
         bell.ring(promoted, first)
 
@@ -92,7 +92,7 @@ def carry_call(database: Database, bell: Bell, call_id: CallId, worker: WorkerId
     for _ in range(2):
         settled = settle(database, proof, Returned('{"ok":true}'), "ok")
         if settled is not None and settled.next_call is not None:
-            bell.ring(settled.next_call)
+            bell.ring(settled.next_call.call_id)
         if settled is not None and settled.next_step is not None:
             bell.ring(call.run_id, settled.next_step)
 

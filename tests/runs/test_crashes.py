@@ -62,7 +62,7 @@ def test_change_without_a_receipt_is_unknown_and_is_never_sent_again(system: Cas
     world = system.enter(case)
     record = follow(system, world)
     for _ in range(10):
-        assert system.stage.ringer.ring_call(CallId(record.calls[0]["id"]))
+        assert system.stage.ringer.ring_call(CallId(record.calls[0]["id"]), "send_mail")
     bystander = system.enter(a_case("afterwards", [asks(("c1", "send_mail")), text()]))
     follow(system, bystander)  # the tool worker has taken every message that came before
 

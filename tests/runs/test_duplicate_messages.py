@@ -38,7 +38,7 @@ def test_repeated_message_of_a_change_sends_it_once(calm_system: CaseSystem) -> 
     world = calm_system.enter(case)
     record = follow(calm_system, world)
     for _ in range(10):
-        calm_system.stage.ringer.ring_call(CallId(record.calls[0]["id"]))
+        calm_system.stage.ringer.ring_call(CallId(record.calls[0]["id"]), "send_mail")
     wait_until(lambda: _messages_left(calm_system) == 0, 10, "all messages are taken")
 
     assert record.run["status"] == "completed"

@@ -47,15 +47,17 @@ class RecordingBell:
     is_away: bool = False
     lengths: dict[str, int] = field(default_factory=dict)
     queues: dict[RunId, str] = field(default_factory=dict)
+    tools: dict[CallId, str] = field(default_factory=dict)
 
     def ring_step(self, run_id: RunId, step: int, rings: int = 0) -> bool:
         if not self.is_away:
             self.steps.append((run_id, step))
         return not self.is_away
 
-    def ring_call(self, call_id: CallId, tool: str = "", rings: int = 0) -> bool:
+    def ring_call(self, call_id: CallId, tool: str, rings: int = 0) -> bool:
         if not self.is_away:
             self.calls.append(call_id)
+            self.tools[call_id] = tool
         return not self.is_away
 
     def ring_all(self, rings: Sequence[Ring]) -> bool:
@@ -64,7 +66,7 @@ class RecordingBell:
                 self.ring_step(ring.run_id, ring.step)
                 self.queues[ring.run_id] = ring.queue
             else:
-                self.ring_call(ring.call_id)
+                self.ring_call(ring.call_id, ring.tool)
         return not self.is_away
 
     def waiting(self) -> Mapping[str, int]:
@@ -110,7 +112,7 @@ def test_ready_calls_are_announced_as_well(
     step = dispatched(database, READ, CHANGE)
     forget_ringing(database)
     sweeper.sweep()
-    assert sorted(bell.calls) == sorted(step.calls)
+    assert bell.tools == {step.calls[0]: READ.tool, step.calls[1]: CHANGE.tool}
 
 
 def test_an_announcement_that_the_broker_did_not_take_costs_no_patience(
@@ -196,7 +198,7 @@ def test_a_call_that_is_given_up_makes_room_for_the_next_which_is_announced(
     change(database, "UPDATE calls SET attempt = 3, ring_at = NULL WHERE position = 1")
     sweeper.sweep()
     assert call_states(database, step.run_id) == ["errored", "ready"]
-    assert bell.calls == [step.calls[1]]
+    assert bell.tools == {step.calls[1]: READ.tool}
 
 
 def test_a_change_of_a_dead_worker_is_unknown_and_never_announced_again(

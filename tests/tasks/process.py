@@ -84,6 +84,7 @@ class RecordingRinger(Ringer):
         super().__init__(Celery("unused", set_as_current=False))
         self.steps: list[tuple[RunId, int]] = []
         self.calls: list[CallId] = []
+        self.tools: dict[CallId, str] = {}
         self.on_step: Callable[[RunId, int], object] = lambda _run, _step: None
 
     def ring_step(self, run_id: RunId, step: int, rings: int = 0) -> bool:
@@ -91,8 +92,9 @@ class RecordingRinger(Ringer):
         self.on_step(run_id, step)
         return True
 
-    def ring_call(self, call_id: CallId, tool: str = "", rings: int = 0) -> bool:
+    def ring_call(self, call_id: CallId, tool: str, rings: int = 0) -> bool:
         self.calls.append(call_id)
+        self.tools[call_id] = tool
         return True
 
 

@@ -39,6 +39,7 @@ def asking(database: Database, function: Callable[..., object]) -> tuple[Process
     process.model.script.extend([asked((tool.name, "{}")), said()])
     process.step(run.run_id)
     process.bell.calls.clear()
+    process.bell.tools.clear()
     [call_id] = call_ids(database, run.run_id)
     return process, run.run_id, call_id
 
@@ -74,11 +75,13 @@ def test_messages_that_come_to_an_ending_worker_are_passed_on(database: Database
     process.step(run.run_id)
     [call_id] = call_ids(database, run.run_id)
     process.bell.calls.clear()
+    process.bell.tools.clear()
 
     process.runtime.draining.set()
     assert process.call(call_id) == "left to others: this worker is about to end"
     assert process.step(waiting.run_id) == "left to others: this worker is about to end"
     assert (process.bell.calls, process.bell.steps) == ([call_id], [(waiting.run_id, 1)])
+    assert process.bell.tools == {call_id: "look"}
     assert call_row(database, call_id)["state"] == "ready"
     assert run_row(database, waiting.run_id)["work"] == "ready"
 
@@ -99,7 +102,7 @@ def test_a_read_that_sleeps_is_cut_short_and_costs_no_attempt(database: Database
     assert time.monotonic() - began < LONG_SECONDS / 2
     row = call_row(database, call_id)
     assert (row["state"], row["attempt"], row["ring_at"]) == ("ready", 0, None)
-    assert process.bell.calls == [call_id]
+    assert process.bell.tools == {call_id: "sleeps"}
     assert violations(database, at_rest=False) == []
 
 

@@ -47,7 +47,7 @@ def test_a_single_ring_is_left_out_while_its_list_is_full(ringer: Ringer, place:
     depth = list_depth(SLOTS)
     assert ringer.ring_all([StepRing(RunId(f"run_{n}"), 1) for n in range(depth)])
     assert ringer.ring_step(RunId("run_late"), 1), "whoever frees a slot will find it"
-    assert ringer.ring_call(CallId("call_1"))
+    assert ringer.ring_call(CallId("call_1"), "look")
     assert lengths(place) == {LOOP_QUEUE: depth, SUSPECT_QUEUE: 0, TOOLS_QUEUE: 1}
 
 

@@ -234,15 +234,17 @@ def test_progress_in_a_tight_loop_is_written_at_most_once_a_second(database: Dat
 
 
 def test_a_settled_call_rings_for_the_next_planned_one(database: Database) -> None:
-    tool = a_tool("look")
-    process = a_process(database, tool)
-    run = a_run(database, RunWish(tools=(tool,), policy={"parallel": 1}))
-    process.model.script.append(asked(("look", "{}"), ("look", "{}")))
+    tools = (a_tool("look"), a_tool("list"))
+    process = a_process(database, *tools)
+    run = a_run(database, RunWish(tools=tools, policy={"parallel": 1}))
+    process.model.script.append(asked(("look", "{}"), ("list", "{}")))
     process.step(run.run_id)
     first, second = call_ids(database, run.run_id)
+    assert process.bell.tools == {first: "look"}
     process.bell.calls.clear()
     process.call(first)
     assert process.bell.calls == [second]
+    assert process.bell.tools == {first: "look", second: "list"}
     assert call_states(database, run.run_id) == ["returned", "ready"]
     assert run_row(database, run.run_id)["open_calls"] == 1
     assert count(database, "receipts") == 0

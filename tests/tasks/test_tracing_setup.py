@@ -149,9 +149,9 @@ def test_messages_lead_celerys_instrumentations_to_the_run() -> None:
     step = published(lambda ringer: ringer.ring_step(RunId("run_1"), 1), known)
     assert step["traceparent"] == CALLER
     assert "traceparent" not in published(lambda r: r.ring_step(RunId("run_2"), 1), known)
-    assert "traceparent" not in published(lambda r: r.ring_call(CallId("call_1")), known)
+    assert "traceparent" not in published(lambda r: r.ring_call(CallId("call_1"), "look"), known)
     with bound(run_id="run_1"):
-        call = published(lambda ringer: ringer.ring_call(CallId("call_1")), known)
+        call = published(lambda ringer: ringer.ring_call(CallId("call_1"), "look"), known)
     assert call["traceparent"] == CALLER
 
 
