@@ -12,15 +12,18 @@ from models.steps import (
     Applied,
     Claim,
     Exchange,
+    book_reply,
     claim_step,
     commit_answer,
     commit_dispatch,
     commit_pause,
     commit_retry,
+    fail_run,
+    hand_back,
     is_step_ready,
+    release_own,
 )
 from tasks.asking import StreamGivenUp, ask_model
-from tasks.giving_back import book_reply, fail_run, hand_back, release_own
 from tasks.persisting import persist
 from tasks.planning import any_can_run, plan_calls
 from tasks.runtime import Runtime
@@ -59,7 +62,6 @@ def run_step(runtime: Runtime, run_id: RunId, step: int) -> str:
         outcome = _run_alone(runtime, run_id, step)
     # Only now: this very process may hear the bell while it still rings.
     _ring(runtime, run_id, outcome.applied)
-    fault("step.rung", run_id=run_id, step=str(step))
     return outcome.summary
 
 
@@ -73,7 +75,6 @@ def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
         runtime.meter.idle(STEP)
         return StepOutcome("held by another worker")
     try:
-        fault("step.locked", run_id=run_id, step=str(step))
         return _claim_and_carry(runtime, run_id, step)
     finally:
         # Before ringing: whoever hears the bell must find the lock free.
@@ -100,19 +101,16 @@ def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
 def _claim(runtime: Runtime, run_id: RunId, step: int, *, may_risk: bool) -> Claim | None:
     database, worker = runtime.database, runtime.worker
     try:
-        claim = claim_step(database, run_id, step, worker, replace(runtime.duty, may_risk=may_risk))
-        if claim is not None:
-            fault("step.claim_committed", run_id=run_id, step=str(step))
+        return claim_step(database, run_id, step, worker, replace(runtime.duty, may_risk=may_risk))
     except BaseException:  # an outage, or this greenlet was killed: the process lives on
         # The claim may have been committed and only its answer lost: a run held by a living worker
         # that does not know of it would wait for ever.
-        release_own(runtime, run_id, step)
+        persist(lambda: release_own(database, run_id, step, worker))
         raise
-    return claim
 
 
 def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
-    run_id, step = claim.run_id, claim.step
+    database, run_id, step = runtime.database, claim.run_id, claim.step
     bind(run_id=run_id, step_no=step, fence=claim.fence)
     try:
         fault("step.claimed", run_id=run_id, step=str(step))
@@ -121,7 +119,9 @@ def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
     except StreamGivenUp as given_up:
         detail = str(given_up)
         # Not rung from here: hundreds end at once, and the sweeper's next tick rings for them all.
-        is_back = hand_back(runtime, claim, wait_seconds=0, detail=detail, is_failure=False)
+        is_back = persist(
+            lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False)
+        )
         if is_back and detail == "stop":  # nobody held it back any more: that was its end
             _note_end(runtime, run_id, "cancelled", "owner_stop")
         return StepOutcome(f"handed back: {detail}")
@@ -142,7 +142,7 @@ def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
         return _decide_and_commit(runtime, claim, spec, exchange)
     except BaseException:
         # The reply is paid for: book it alone, and the next claim applies it without asking again.
-        book_reply(runtime, claim, exchange, discard=False)
+        persist(lambda: book_reply(runtime.database, claim, exchange, discard=False))
         raise
 
 
@@ -236,9 +236,11 @@ def _book_stale(runtime: Runtime, claim: Claim, exchange: Exchange) -> StepOutco
 
     A second look tells a moved run from a commit whose answer was lost.
     """
-    booked = book_reply(runtime, claim, exchange, discard=True)
+    booked = persist(lambda: book_reply(runtime.database, claim, exchange, discard=True))
     detail = "The reply was stale."
-    back = hand_back(runtime, claim, wait_seconds=0, detail=detail, is_failure=False)
+    back = persist(
+        lambda: hand_back(runtime.database, claim, wait_seconds=0, detail=detail, is_failure=False)
+    )
     if not booked and not back:
         return StepOutcome("already recorded")
     runtime.meter.fenced_out()
@@ -260,11 +262,17 @@ def _give_back_after(runtime: Runtime, claim: Claim, error: BaseException) -> No
         extra={"run_id": claim.run_id, "step_no": claim.step, "fence": claim.fence},
     )
     if isinstance(error, InvariantBroken) or (is_failure and claim.claims >= MAX_CLAIMS):
-        if fail_run(runtime, claim, reason="corrupt_record", detail=detail):
+        if persist(
+            lambda: fail_run(runtime.database, claim, reason="corrupt_record", detail=detail)
+        ):
             _note_end(runtime, claim.run_id, "failed", "corrupt_record")
         return
     wait = float(claim.claims)
-    hand_back(runtime, claim, wait_seconds=wait, detail=detail, is_failure=is_failure)
+    persist(
+        lambda: hand_back(
+            runtime.database, claim, wait_seconds=wait, detail=detail, is_failure=is_failure
+        )
+    )
 
 
 def _ring(runtime: Runtime, run_id: RunId, applied: Applied) -> None:
