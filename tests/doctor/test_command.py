@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from providers.demo import MODEL, DemoServer
+from tests.cli.announcing import running_system
 from tests.doctor.looking import BY_PART
 from tests.services import Place
 from tests.worker_processes import PATIENT_CLOCKS, WorkerProcesses, wait_until
@@ -21,8 +22,6 @@ from umbel.cli import exits
 from umbel.cli.doctor.context import Context
 from umbel.cli.doctor.parts import CHECKS
 from umbel.cli.doctor.running import LIMIT_SECONDS, run_checks
-from umbel.cli.running_system import RunningSystem, announced
-from umbel.embedded.locks import OWNER_LOCK, try_lock
 from umbel.names import CONTROL_QUEUE, LOOP_QUEUE, TOOLS_QUEUE
 from umbel.server_processes import ProcessSpec, ServerProcesses
 from umbel.settings import load_settings
@@ -122,23 +121,15 @@ def test_a_directory_on_which_nothing_runs_is_said_so(tmp_path: Path) -> None:
 
 
 def test_a_running_system_is_looked_at_through_its_directory(place: Place, tmp_path: Path) -> None:
-    held = try_lock(tmp_path / OWNER_LOCK)
-    assert held is not None
-    system = RunningSystem(
-        pid=os.getpid(),
+    with running_system(
+        tmp_path,
         database_url=place.database_url,
         redis_url=place.redis_url,
         redis_prefix=place.redis_prefix,
-        tenant="acme",
         model=MODEL,
         model_base_url="http://127.0.0.1:1/v1",
-        metrics_address=None,
-        flower_address=None,
-        flower_auth=None,
-    )
-    with announced(tmp_path, system):
+    ):
         ended = doctor({}, "--json", "--data", str(tmp_path), cwd=tmp_path)
-    os.close(held)
     found = objects(ended.stdout)
     assert {found[part]["state"] for part in ("settings", "migrations", "broker")} == {"ok"}
     origins = {each["name"]: each["origin"] for each in found["settings"]["settings"]}

@@ -9,7 +9,7 @@ import typer
 from umbel import __version__
 from umbel.cli import examples
 from umbel.cli.ending import ends_with_code
-from umbel.cli.options import Json
+from umbel.cli.options import Json, RunningData
 from umbel.cli.runs_app import runs
 from umbel.cli.usage_line import PlainUsage
 
@@ -110,10 +110,7 @@ def doctor(
     invariants: Annotated[
         bool, typer.Option("--invariants", help="Also check the record against its invariants.")
     ] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="DIR", help="Look at the system that `umbel up` runs here."),
-    ] = None,
+    data: RunningData = None,
 ) -> int:
     """Look at every part, say how it is, and what to do where something is wrong.
 
@@ -136,17 +133,17 @@ def flower() -> int:
 
 @db.command("migrate", short_help=examples.MIGRATE_SHORT, epilog=examples.DB_MIGRATE)
 @ends_with_code
-def migrate_database() -> int:
+def migrate_database(data: RunningData = None) -> int:
     """Bring the tables to this version; safe to repeat and to run twice at once."""
     from umbel.cli.db_commands import migrate_command
 
-    return migrate_command()
+    return migrate_command(data)
 
 
 @db.command("check", epilog=examples.DB_CHECK)
 @ends_with_code
-def check_database() -> int:
+def check_database(data: RunningData = None) -> int:
     """Say whether the tables are this version's; exit code 1 if not. Changes nothing."""
     from umbel.cli.db_commands import check_command
 
-    return check_command()
+    return check_command(data)

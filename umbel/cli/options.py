@@ -14,6 +14,14 @@ Data = Annotated[
         help="The data of `umbel up --data DIR` or `umbel run --keep`, not the settings' database.",
     ),
 ]
+RunningData = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The system that `umbel up --data DIR` runs, not the settings' servers.",
+    ),
+]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, or a beginning of it that fits one run.")
 ]
