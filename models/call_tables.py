@@ -49,6 +49,19 @@ calls = Table(
     Column("auth_rev", Integer, nullable=False),
     Column("attempt", SmallInteger, nullable=False, server_default="0"),
     Column("holder", Id, comment="the worker that runs it, or ran it last"),
+    Column(
+        "needs_approval",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="it starts only with its owner's approval",
+    ),
+    Column("approved_sha", LargeBinary, comment="hash of the bytes that its owner approved"),
+    Column(
+        "approval_until",
+        Moment,
+        comment="until when it may be decided, once approved: started; NULL: no limit",
+    ),
     Column("stall_seconds", Float, nullable=False),
     Column("deadline_at", Moment, comment="last progress and the tool's allowed silence"),
     Column("started_at", Moment),
@@ -80,6 +93,23 @@ calls = Table(
         "(args_text IS NULL) = (args_sha IS NULL)"
         " AND (args_text IS NULL OR args_sha = sha256(convert_to(args_text, 'UTF8')))",
         name="args_sha",
+    ),
+    CheckConstraint("state <> 'awaiting_approval' OR needs_approval", name="asked"),
+    CheckConstraint(
+        "NOT needs_approval OR approved_sha IS NOT NULL"
+        " OR state NOT IN ('planned', 'ready', 'started', 'returned', 'unknown')",
+        name="approved_first",
+    ),
+    CheckConstraint(
+        "approved_sha IS NULL"
+        " OR (needs_approval AND approved_sha = args_sha AND approval_until IS NOT NULL)",
+        name="approved_sha",
+    ),
+    Index(
+        "calls_approval_ix",
+        "tenant",
+        "approval_until",
+        postgresql_where=text("needs_approval AND settled_at IS NULL"),
     ),
     Index(
         "calls_ready_ix",

@@ -105,6 +105,13 @@ runs = Table(
         comment="calls of the step not settled",
     ),
     Column(
+        "open_approvals",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="calls of the step that wait for the owner's approval",
+    ),
+    Column(
         "unknowns",
         Integer,
         nullable=False,
@@ -158,6 +165,11 @@ runs = Table(
     ),
     CheckConstraint("work <> 'calls' OR open_calls > 0", name="calls_are_open"),
     CheckConstraint("open_calls >= 0 AND unknowns >= 0", name="counters"),
+    CheckConstraint(
+        "open_approvals BETWEEN 0 AND open_calls"
+        " AND (open_approvals > 0) = (reason IS NOT DISTINCT FROM 'approval_required')",
+        name="open_approvals",
+    ),
     CheckConstraint(
         "status <> 'completed' OR (answer IS NOT NULL AND open_calls = 0 AND unknowns = 0)",
         name="completed_has_answer",

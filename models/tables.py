@@ -1,5 +1,6 @@
 """All tables. A rule that can be a CHECK or a unique index is one, so that no code can break it."""
 
+from models.authority_tables import approvals, authority
 from models.call_tables import calls, deliveries, evidence, receipts
 from models.run_tables import entries, events, model_calls, run_specs, runs, workers
 from models.schema import metadata
@@ -8,6 +9,8 @@ from models.tallies_table import tallies
 from models.thread_tables import threads
 
 __all__ = [
+    "approvals",
+    "authority",
     "calls",
     "deliveries",
     "entries",

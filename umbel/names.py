@@ -69,6 +69,9 @@ Effect = Literal["read", "idempotent", "mutation"]
 Permission = Literal["allow", "ask", "deny"]
 """What comes of a call: it may start, its owner is asked first, or it may not. Strictest last."""
 
+ApprovalWord = Literal["granted", "denied", "expired"]
+"""What became of a call that asked for its owner's approval, unless it was skipped unasked."""
+
 RuleScope = Literal["tenant", "user", "tool", "target"]
 """What a rule of authority is about."""
 
@@ -96,6 +99,7 @@ WORKS: Final[tuple[Work, ...]] = get_args(Work)
 CALL_STATES: Final[tuple[CallState, ...]] = get_args(CallState)
 EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
 PERMISSIONS: Final[tuple[Permission, ...]] = get_args(Permission)
+APPROVAL_WORDS: Final[tuple[ApprovalWord, ...]] = get_args(ApprovalWord)
 RULE_SCOPES: Final[tuple[RuleScope, ...]] = get_args(RuleScope)
 PLACEMENTS: Final[tuple[Placement, ...]] = get_args(Placement)
 WIRES: Final[tuple[WireName, ...]] = get_args(WireName)

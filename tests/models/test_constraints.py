@@ -31,6 +31,12 @@ REFUSED_CALL = "WHERE state = 'refused'"
 UNKNOWN = "outcome = 'unknown', closed_at = now()"
 SAID = "verified_by = 'ann', verified_at = now(), verified_text = 'No.'"
 WORD = "verified = 'happened'"
+UNTIL = "approval_until = now()"
+ASKING = "reason = 'approval_required'"
+APPROVAL = (
+    "INSERT INTO approvals SELECT 'apr_1', tenant, run_id, id, '{word}', {by}, '', tool,"
+    " tool_version, args_sha, 0, 0 FROM calls WHERE state = 'ready'"
+)
 
 CASES = [
     ("runs_status", f"UPDATE runs SET status = 'odd', reason = 'stall', work = 'none' {READY_RUN}"),
@@ -97,6 +103,26 @@ CASES = [
     ("steers_mode", "UPDATE steers SET mode = 'odd'"),
     ("steers_state", "UPDATE steers SET state = 'odd', settled_at = now()"),
     ("steers_settled", "UPDATE steers SET state = 'applied'"),
+    ("calls_asked", f"UPDATE calls SET state = 'awaiting_approval' {READY_CALL}"),
+    ("calls_approved_first", f"UPDATE calls SET needs_approval = true {READY_CALL}"),
+    (
+        "calls_approved_sha",
+        f"UPDATE calls SET needs_approval = true, approved_sha = '\\x00', {UNTIL} {READY_CALL}",
+    ),
+    (
+        "calls_approved_sha",
+        f"UPDATE calls SET needs_approval = true, approved_sha = args_sha {READY_CALL}",
+    ),
+    ("calls_approved_sha", f"UPDATE calls SET approved_sha = args_sha, {UNTIL} {READY_CALL}"),
+    ("runs_open_approvals", f"UPDATE runs SET open_approvals = 1 {READY_RUN}"),
+    ("runs_open_approvals", f"UPDATE runs SET status = 'waiting', {ASKING} {READY_RUN}"),
+    ("authority_scope", "INSERT INTO authority VALUES ('a', 1, 'odd', 'x', 'deny', 'ann', '')"),
+    ("authority_permission", "INSERT INTO authority VALUES ('a', 1, 'tool', 'x', 'no', 'ann', '')"),
+    ("authority_name", "INSERT INTO authority VALUES ('a', 1, 'tool', '', 'deny', 'ann', '')"),
+    ("authority_name", "INSERT INTO authority VALUES ('a', 1, 'tenant', 'x', 'deny', 'ann', '')"),
+    ("approvals_word", APPROVAL.format(word="odd", by="'ann'")),
+    ("approvals_said_by", APPROVAL.format(word="granted", by="NULL")),
+    ("approvals_said_by", APPROVAL.format(word="expired", by="'ann'")),
     ("tallies_grows", "INSERT INTO tallies VALUES ('odd', '{}', -1)"),
 ]
 
