@@ -183,7 +183,9 @@ def test_kept_data_can_be_read_after_the_servers_are_gone(folder: Path) -> None:
 def test_an_interrupt_ends_everything_and_says_so(
     folder: Path, number: signal.Signals, code: int
 ) -> None:
-    with running("--workspace", "work", environment={}, folder=folder) as command:
+    # A model that never gets to its answer: the run cannot be over before the signal is heard.
+    silent = ("--workspace", "work", "--model", "demo:silence")
+    with running(*silent, environment={}, folder=folder) as command:
         command.wait_for("workers")
         processes = command.descendants()
         command.process.send_signal(number)

@@ -62,6 +62,7 @@ CASES = [
     ("threads_visibility", "UPDATE threads SET visibility = 'odd'"),
     ("run_specs_policy_sha", "UPDATE run_specs SET policy = '{}'"),
     ("run_specs_tools_sha", "UPDATE run_specs SET tools = '[1]'"),
+    ("run_specs_traceparent", "UPDATE run_specs SET traceparent = 'odd'"),
     ("run_specs_wire", "UPDATE run_specs SET wire = 'odd'"),
     ("entries_kind", "UPDATE entries SET kind = 'odd'"),
     (

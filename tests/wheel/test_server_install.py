@@ -60,6 +60,7 @@ def test_a_worker_starts_in_a_folder_with_such_modules(
         addresses = {
             "UMBEL_DATABASE_URL": servers.database_url,
             "UMBEL_REDIS_URL": servers.redis_url,
+            "UMBEL_LOG_FORMAT": "text",
         }
         program = BIND + f"from models.migration import migrate; migrate({servers.database_url!r})"
         with_server.says(program, service_folder)
