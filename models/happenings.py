@@ -5,16 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, text
 
 from models.events import Event, read_events
 from models.showing import ShownAttempt, ShownCall, attempts_in, calls_named
-from models.tables import workers
 from umbel.contracts import RunId
 
 BATCH: Final = 200
 """So many at a time: every one may bring a tool's arguments and a view of its result."""
 _BEFORE_ITS_WORKER: Final = ("call.planned", "call.awaiting_approval", "call.ready")
+# Rows of processes are forgotten; the events in which a worker says who it is stay.
+_NAMES: Final = text("""
+SELECT data ->> 'worker' AS id, data ->> 'node' AS node, data ->> 'pid' AS pid FROM events
+WHERE run_id = :run_id AND data ? 'node' AND data ->> 'worker' = ANY(:ids)
+UNION
+SELECT id, node, pid::text FROM workers WHERE id = ANY(:ids)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class Happening:
     call: ShownCall | None
     attempt: ShownAttempt | None
     worker: str | None
-    """As `role@host pid`, or its id once it has been forgotten."""
+    """As `role@host pid`; the id of one that is forgotten, in a record of an early version."""
 
 
 def read_happenings(
@@ -35,7 +41,7 @@ def read_happenings(
     found = read_events(connection, run_id, after, BATCH, since=since)
     attempts = attempts_in(connection, run_id, sorted(set(_steps_with_replies(found))))
     calls = calls_named(connection, _call_ids(found))
-    names = _worker_names(connection, _worker_ids(found, calls))
+    names = _worker_names(connection, run_id, found, calls)
     return [
         Happening(
             event,
@@ -75,11 +81,20 @@ def _worker_ids(found: Sequence[Event], calls: dict[str, ShownCall]) -> set[str]
     return of_events | {call.holder for call in calls.values() if call.holder is not None}
 
 
-def _worker_names(connection: Connection, ids: set[str]) -> dict[str, str]:
-    if not ids:
-        return {}
-    query = select(workers.c.id, workers.c.node, workers.c.pid).where(workers.c.id.in_(ids))
-    return {row.id: f"{row.node} pid {row.pid}" for row in connection.execute(query)}
+def _worker_names(
+    connection: Connection, run_id: RunId, found: Sequence[Event], calls: dict[str, ShownCall]
+) -> dict[str, str]:
+    said = (event.data for event in found if "node" in event.data)
+    names = {data["worker"]: _name(data["node"], data["pid"]) for data in said}
+    missing = _worker_ids(found, calls) - names.keys()
+    if missing:
+        rows = connection.execute(_NAMES, {"run_id": run_id, "ids": list(missing)})
+        names |= {row.id: _name(row.node, row.pid) for row in rows}
+    return names
+
+
+def _name(node: str, pid: object) -> str:
+    return f"{node} pid {pid}"
 
 
 def _worker_of(event: Event, call: ShownCall | None, names: dict[str, str]) -> str | None:

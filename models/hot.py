@@ -53,9 +53,10 @@ applied AS (
   WHERE r.steers > 0 AND steers.run_id = r.id AND steers.state = 'accepted'),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
-  SELECT r.id, r.seq, 'step.claimed', r.step::text,
-    jsonb_build_object('step', r.step, 'claim', r.attempts, 'worker', %(worker)s::text), r.fence
-  FROM r)
+  SELECT r.id, r.seq, 'step.claimed', r.step::text, jsonb_strip_nulls(jsonb_build_object(
+    'step', r.step, 'claim', r.attempts,
+    'worker', %(worker)s::text, 'node', w.node, 'pid', w.pid)), r.fence
+  FROM r LEFT JOIN workers w ON w.id = %(worker)s)
 SELECT r.*, (SELECT attempt FROM opened) AS opened_attempt,
   (SELECT attempt FROM stored) AS stored_attempt, (SELECT reply FROM stored) AS stored_reply,
   coalesce((SELECT s.steers FROM stored s), r.steers) AS steers_held,

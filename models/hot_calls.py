@@ -65,8 +65,10 @@ i AS (
   SELECT c.id, c.run_id, c.tenant, c.attempt, c.args_text, c.args_sha, s.seq FROM c, s),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
-  SELECT c.run_id, s.seq, 'call.intent', c.id, jsonb_build_object('step', c.step, 'tool', c.tool),
-    s.fence FROM c, s)
+  SELECT c.run_id, s.seq, 'call.intent', c.id, jsonb_strip_nulls(jsonb_build_object(
+    'step', c.step, 'tool', c.tool, 'worker', %(worker)s::text, 'node', w.node, 'pid', w.pid)),
+    s.fence
+  FROM s, c LEFT JOIN workers w ON w.id = %(worker)s)
 SELECT attempt, args_text FROM c
 """
 

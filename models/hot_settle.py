@@ -68,9 +68,10 @@ v AS (
   FROM r, skipped s),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
-  SELECT r.id, r.seq, 'call.' || c.state, c.id, jsonb_build_object(
-    'step', c.step, 'position', c.position, 'tool', c.tool, 'is_late', c.was = 'unknown'), r.fence
-  FROM r, c
+  SELECT r.id, r.seq, 'call.' || c.state, c.id, jsonb_strip_nulls(jsonb_build_object(
+    'step', c.step, 'position', c.position, 'tool', c.tool, 'is_late', c.was = 'unknown',
+    'worker', c.holder, 'node', w.node, 'pid', w.pid)), r.fence
+  FROM r, c LEFT JOIN workers w ON w.id = c.holder
   UNION ALL
   SELECT r.id, r.seq + row_number() OVER (ORDER BY s.position), 'call.skipped', s.id,
     jsonb_build_object('step', s.step, 'position', s.position, 'tool', s.tool), r.fence
@@ -93,7 +94,7 @@ WITH c AS (
   UPDATE calls SET state = %(state)s, settled_at = clock_timestamp()
   WHERE id = %(call_id)s AND run_id = %(run_id)s AND state = 'started' AND attempt = %(attempt)s
     AND holder = %(worker)s AND effect <> 'mutation'
-  RETURNING id, run_id, step, position, tool, state, 'started'::text AS was),
+  RETURNING id, run_id, step, position, tool, state, holder, 'started'::text AS was),
 {_JOIN}
 """  # noqa: S608 - constant text, no input
 
@@ -104,7 +105,7 @@ WITH c AS (
   UPDATE calls SET state = 'errored', settled_at = clock_timestamp()
   WHERE id = %(call_id)s AND run_id = %(run_id)s AND state = 'started' AND attempt = %(attempt)s
     AND effect <> 'mutation' AND deadline_at + interval '5 seconds' < clock_timestamp()
-  RETURNING id, run_id, step, position, tool, state, 'started'::text AS was),
+  RETURNING id, run_id, step, position, tool, state, holder, 'started'::text AS was),
 {_JOIN}
 """  # noqa: S608 - constant text, no input
 
@@ -114,7 +115,7 @@ WITH c AS (
   UPDATE calls SET state = %(state)s, settled_at = clock_timestamp()
   WHERE id = %(call_id)s AND run_id = %(run_id)s AND state = 'ready'
     AND (effect <> 'mutation' OR attempt = 0)
-  RETURNING id, run_id, step, position, tool, state, 'started'::text AS was),
+  RETURNING id, run_id, step, position, tool, state, holder, 'started'::text AS was),
 {_JOIN}
 """  # noqa: S608 - constant text, no input
 
@@ -140,6 +141,6 @@ c AS (
   UPDATE calls k SET settled_at = clock_timestamp(), state = CASE %(outcome)s
     WHEN 'done' THEN 'returned' WHEN 'not_done' THEN 'errored' ELSE 'unknown' END
   FROM x WHERE k.id = x.id
-  RETURNING k.id, k.run_id, k.step, k.position, k.tool, k.state, x.was),
+  RETURNING k.id, k.run_id, k.step, k.position, k.tool, k.state, k.holder, x.was),
 {_JOIN}
 """  # noqa: S608 - constant text, no input

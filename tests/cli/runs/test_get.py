@@ -8,6 +8,7 @@ from loop.decision import Pause, Retry
 from loop.outcome import Returned, Unknown
 from models.calls import settle
 from models.database import Database
+from models.happenings import read_happenings
 from models.owner import resume_run
 from models.steps import commit_pause, commit_retry
 from models.sweeping import take_over_runs
@@ -16,7 +17,9 @@ from tests.factories import OWNER, RunWish, a_run
 from tests.models.story import (
     CHANGE,
     DEAD_AFTER,
+    ME,
     OTHER,
+    READ,
     an_exchange,
     beat,
     change,
@@ -159,6 +162,50 @@ def test_the_story_tells_of_retries_takeovers_and_late_outcomes(
         "call 1.1   write →, late",
     ):
         assert words in text
+
+
+def test_the_story_names_its_workers_after_all_of_them_are_forgotten(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(database)
+    run_id = claimed(database).run_id
+    fall_silent(database)
+    take_over_runs(database, dead_after_seconds=DEAD_AFTER, limit=10)
+    beat(database, OTHER, "other@there")
+    claim = claimed(database, run_id, worker=OTHER)
+    step = dispatched(database, READ, CHANGE, claim=claim)
+    read, sent = (started(database, call_id, OTHER) for call_id in step.calls)
+    settle(database, read, Returned("{}"), "{}")
+    change(database, "DELETE FROM workers")
+    settle(database, sent, Unknown("gone"), "")
+    get_command(run_id, None, is_json=True)
+    facts = [told["facts"] for told in json.loads(capsys.readouterr().out)["story"]]
+    assert [fact["worker"] for fact in facts if "worker" in fact] == [
+        "step@here pid 1",  # claims it
+        "step@here pid 1",  # is gone
+        "other@there pid 1",
+        "other@there pid 1",  # writes down that it sends the change
+        "other@there pid 1",
+        "other@there pid 1",
+    ]
+    with database.begin() as connection:
+        taken_over = read_happenings(connection, run_id, after=2)[0]
+    assert (taken_over.event.kind, taken_over.worker) == ("run.taken_over", "step@here pid 1")
+
+
+def test_events_of_a_version_that_named_no_node_show_the_worker_as_far_as_it_is_known(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(database)
+    run_id = a_completed_run(database)
+    change(database, "UPDATE events SET data = data - '{node,pid}'::text[]")
+    change(database, "UPDATE events SET data = data - 'worker' WHERE kind LIKE 'call.%%'")
+    get_command(run_id, None, is_json=False)
+    told = capsys.readouterr().out
+    assert told.count("step@here pid 1") == 4, "two claims, two results"
+    change(database, "DELETE FROM workers")
+    get_command(run_id, None, is_json=False)
+    assert capsys.readouterr().out == told.replace("step@here pid 1", ME)
 
 
 def test_money_is_added_up_per_step_and_in_all_and_the_unknown_stays_unknown(
