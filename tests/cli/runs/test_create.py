@@ -17,6 +17,9 @@ from umbel.cli.runs_create import CreateOptions, create_command
 from umbel.contracts import RunId
 from umbel.errors import InvalidInput, Misconfigured
 
+WAIT_SECONDS = 120.0
+"""For a command to start and to end: on a busy machine alone its imports take half a minute."""
+
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch, own_settings: None) -> None:
@@ -153,7 +156,7 @@ def test_a_real_tail_that_is_interrupted_says_how_to_go_on_and_that_goes_on(
         claimed(database, RunId("run_hello"))
         read_to(tail, 2)
         tail.send_signal(signal.SIGINT)
-        _, said = tail.communicate(timeout=30)
+        _, said = tail.communicate(timeout=WAIT_SECONDS)
     assert tail.returncode == 130
     # The signal may come before the command knows that its last line has been read.
     match = re.fullmatch(
@@ -163,6 +166,6 @@ def test_a_real_tail_that_is_interrupted_says_how_to_go_on_and_that_goes_on(
     assert match is not None, said
     words = (*match[2].split()[1:], "--no-follow", "--json")
     with command(environment, tmp_path, *words) as again:
-        shown, _ = again.communicate(timeout=30)
+        shown, _ = again.communicate(timeout=WAIT_SECONDS)
     first = int(match[1])
     assert [json.loads(line)["seq"] for line in shown.splitlines()] == [*range(first + 1, 3)]
