@@ -11,6 +11,14 @@ import click
 from umbel.errors import Misconfigured
 
 _AUTH_OPTIONS: Final = ("basic_auth", "auth")
+_OPEN_TO_ALL: Final = (
+    "Flower would listen on every address of this machine. Start `umbel flower`, or give "
+    "--address=127.0.0.1, or the address that you mean."
+)
+_NO_PASSWORD: Final = (
+    "Flower shows all work and is not started without a password. Set "
+    "UMBEL_FLOWER_AUTH=user:password and start `umbel flower`, or give --basic-auth."
+)
 
 
 def _is_told_where(given: Collection[str], environment: Mapping[str, str]) -> bool:
@@ -35,13 +43,10 @@ def refuse_open_flower(arguments: Sequence[str], environment: Mapping[str, str])
     has_auth = any(
         option in given or environment.get(f"FLOWER_{option.upper()}") for option in _AUTH_OPTIONS
     )
+    faults: list[str] = []
     if not _is_told_where(given, environment):
-        raise Misconfigured(
-            "Flower would listen on every address of this machine. Start `umbel flower`, or give "
-            "--address=127.0.0.1, or the address that you mean."
-        )
+        faults.append(_OPEN_TO_ALL)
     if not has_auth:
-        raise Misconfigured(
-            "Flower shows all work and is not started without a password. Set "
-            "UMBEL_FLOWER_AUTH=user:password and start `umbel flower`, or give --basic-auth."
-        )
+        faults.append(_NO_PASSWORD)
+    if faults:
+        raise Misconfigured(" ".join(faults))

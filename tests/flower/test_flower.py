@@ -177,6 +177,7 @@ def test_celerys_own_flower_is_refused_without_a_password(watched: Watched) -> N
         command, env=environment, capture_output=True, text=True, check=False, timeout=60
     )
     assert ended.returncode == 2
+    assert "--address=127.0.0.1" in ended.stderr
     assert "UMBEL_FLOWER_AUTH=user:password" in ended.stderr
 
 

@@ -119,7 +119,7 @@ HERE = "--address=127.0.0.1"
 @pytest.mark.parametrize(
     ("command", "options", "environment", "refusal"),
     [
-        ("flower", [], {}, "--address=127.0.0.1"),
+        ("flower", [], {}, "--address=127.0.0.1.*UMBEL_FLOWER_AUTH=user:password"),
         ("flower", ["--basic-auth=ann:secret"], {}, "--address=127.0.0.1"),
         ("flower", [HERE, "--port=5556"], {"FLOWER_BASIC_AUTH": ""}, "--basic-auth"),
         ("flower", [HERE, "--basic-auth=ann:secret"], {}, None),
