@@ -15,7 +15,7 @@ _OPEN_TO_ALL: Final = (
     "Flower would listen on every address of this machine. Start `umbel flower`, or give "
     "--address=127.0.0.1, or the address that you mean."
 )
-_NO_PASSWORD: Final = (
+_OPEN_TO_ANYBODY: Final = (
     "Flower shows all work and is not started without a password. Set "
     "UMBEL_FLOWER_AUTH=user:password and start `umbel flower`, or give --basic-auth."
 )
@@ -47,6 +47,6 @@ def refuse_open_flower(arguments: Sequence[str], environment: Mapping[str, str])
     if not _is_told_where(given, environment):
         faults.append(_OPEN_TO_ALL)
     if not has_auth:
-        faults.append(_NO_PASSWORD)
+        faults.append(_OPEN_TO_ANYBODY)
     if faults:
         raise Misconfigured(" ".join(faults))
