@@ -31,13 +31,21 @@ _NOWHERE: Final = "There is nothing here; POST /v1/chat/completions."
 
 
 class DemoServer:
-    """Context in which the demo model answers at `base_url`, on a free port of 127.0.0.1."""
+    """Context in which the demo model answers at `base_url`, on 127.0.0.1.
 
-    def __init__(self, *, gap_seconds: float = 0.0) -> None:
+    Args:
+        gap_seconds: pause between the pieces of a reply.
+        port: the one to listen on if it is free; else, and for 0, any free one.
+    """
+
+    def __init__(self, *, gap_seconds: float = 0.0, port: int = 0) -> None:
         self._over = threading.Event()
         bound = {"gap_seconds": gap_seconds, "memory": FaultMemory(), "over": self._over}
         handler = type("_Handler", (_DemoHandler,), bound)
-        self._server = _QuietServer(("127.0.0.1", 0), handler)
+        try:
+            self._server = _QuietServer(("127.0.0.1", port), handler)
+        except OSError:
+            self._server = _QuietServer(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), name="umbel-demo-model", daemon=True
         )

@@ -255,8 +255,9 @@ def taken_up_and_killed(folder: Path, completed: list[str], cut: list[str]) -> N
             in_flight = service.enqueue(REQUEST, workspace=str(folder / "work"))
             wait_until(lambda: service.get(in_flight).status == "running", SECONDS, "in flight")
         refused = second_up(data)
-        assert refused.returncode == 3
-        assert f"in use by process {again.process.pid}" in refused.stderr
+        assert refused.returncode == 2
+        assert f"already: process {again.process.pid}, Flower at" in refused.stderr
+        assert refused.stdout == ""
         again.process.kill()
         again.process.wait(10)
         assert eventually(lambda: processes_below(folder) == [], 30), processes_below(folder)

@@ -28,15 +28,19 @@ class ChosenModel:
 
 
 @contextmanager
-def chosen_model(settings: Settings, wanted: str | None) -> Generator[ChosenModel]:
+def chosen_model(
+    settings: Settings, wanted: str | None, *, demo_port: int = 0
+) -> Generator[ChosenModel]:
     """The model for the block; `wanted` is the name from option, agent or settings.
+
+    `demo_port` is where a demo listens if it can; 0: anywhere.
 
     Raises:
         Misconfigured: an endpoint without a model name, a name without an endpoint, or OpenAI's
             own endpoint without a key.
     """
     if is_demo_model(wanted):
-        with _demo(wanted or DEMO_MODEL) as demo:
+        with _demo(wanted or DEMO_MODEL, demo_port) as demo:
             yield demo
         return
     if settings.model_base_url or settings.api_key:
@@ -53,12 +57,12 @@ def chosen_model(settings: Settings, wanted: str | None) -> Generator[ChosenMode
             f"The model {wanted!r} has no endpoint: set OPENAI_API_KEY or UMBEL_MODEL_BASE_URL, or "
             "start a model server on this machine. No model server was found on 127.0.0.1."
         )
-    with _demo(DEMO_MODEL) as demo:
+    with _demo(DEMO_MODEL, demo_port) as demo:
         yield demo
 
 
 @contextmanager
-def _demo(model: str) -> Generator[ChosenModel]:
+def _demo(model: str, port: int) -> Generator[ChosenModel]:
     """The script, with the fault that `demo:FAULT` names."""
     try:
         fault = fault_of(model)
@@ -67,7 +71,7 @@ def _demo(model: str) -> Generator[ChosenModel]:
     why = "demo, a script and no AI; set OPENAI_API_KEY or UMBEL_MODEL_BASE_URL for a model"
     if fault is not None:
         why = f"{model}, a script and no AI that shows a fault: {dict(describe())[fault.name]}"
-    with DemoServer() as server:
+    with DemoServer(port=port) as server:
         yield ChosenModel(server.base_url, model, None, why)
 
 

@@ -6,6 +6,7 @@ its process holds, says whether the note is still true.
 
 import json
 import os
+import shlex
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
+from umbel.cli.kept_file import read_kept, write_kept
 from umbel.embedded.locks import OWNER_LOCK, try_lock
 from umbel.errors import Misconfigured
 from umbel.settings import Settings, load_settings
@@ -58,12 +60,7 @@ def state_directory() -> Path:
 def announced(data: Path, system: RunningSystem) -> Generator[None]:
     """Let other commands find `system` during the block; the caller holds the directory's lock."""
     note = data / _NOTE
-    written = note.with_suffix(".new")
-    written.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(written, flags, 0o600), "w", encoding="utf-8") as file:
-        json.dump(asdict(system), file)
-    written.replace(note)
+    write_kept(note, json.dumps(asdict(system)))
     try:
         yield
     finally:
@@ -72,16 +69,49 @@ def announced(data: Path, system: RunningSystem) -> Generator[None]:
 
 def find_running(data: Path | None = None) -> RunningSystem | None:
     """The system that runs on a data directory now; None: none does, or it is somebody else's."""
-    directory = (data or default_data_directory()).expanduser()
+    directory = _directory(data)
     try:
-        system = RunningSystem(**json.loads((directory / _NOTE).read_text(encoding="utf-8")))
-        free = try_lock(directory / OWNER_LOCK)
+        system = RunningSystem(**json.loads(read_kept(directory / _NOTE) or ""))
+        return system if _holder(directory) == str(system.pid) else None
     except (OSError, ValueError, TypeError):  # no note, or not one of ours
         return None
+
+
+def refuse_running(data: Path | None) -> None:
+    """See that no system runs on a data directory. Creates nothing.
+
+    Raises:
+        Misconfigured: one does; its number and addresses are named.
+    """
+    directory, system = _directory(data), find_running(data)
+    if system is None:
+        return
+    flower = f", Flower at http://{system.flower_address}" if system.flower_address else ""
+    where = "" if data is None else f" --data {shlex.quote(str(data))}"
+    raise Misconfigured(
+        f"A system runs on {str(directory)!r} already: process {system.pid}{flower}. Use it "
+        f"(`umbel runs list{where}`, `umbel doctor{where}`), end it with `kill {system.pid}`, or "
+        "start another one beside it with --data DIR, UMBEL_FLOWER_ADDRESS and "
+        "UMBEL_METRICS_ADDRESS."
+    )
+
+
+def was_killed(data: Path | None) -> bool:
+    """The last system on this directory did not end by itself: some of it may still be ending."""
+    return (_directory(data) / _NOTE).exists()
+
+
+def _directory(data: Path | None) -> Path:
+    return (data or default_data_directory()).expanduser()
+
+
+def _holder(directory: Path) -> str | None:
+    """The number of the process that uses the directory; a note of another one is out of date."""
+    free = try_lock(directory / OWNER_LOCK)
     if free is not None:
         os.close(free)
         return None
-    return system
+    return read_kept(directory / OWNER_LOCK)
 
 
 def settings_in_use(data: Path | None) -> Settings:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from umbel.cli.ending import exit_code_of, say
 from umbel.cli.json_lines import write_json
+from umbel.cli.running_system import refuse_running
 from umbel.cli.up_happenings import SystemFailed
 from umbel.cli.up_screen import JsonWriter, TextWriter, as_facts
 from umbel.errors import UmbelError
@@ -16,6 +17,7 @@ def up_command(data: Path | None, *, is_json: bool) -> int:
     """Run the system until it is asked to end, and return the exit code."""
     began = time.monotonic()
     try:
+        refuse_running(data)
         settings = load_settings()
         # Heavy, a second on a small machine.
         from umbel.cli.up_system import UpSystem

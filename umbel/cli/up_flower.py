@@ -1,6 +1,5 @@
 """Who may look at the Flower of `umbel up`: the settings say, or a password made once."""
 
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
+from umbel.cli.kept_file import read_kept, write_kept
 from umbel.errors import Misconfigured
 from umbel.settings import Settings
 
@@ -40,21 +40,11 @@ def flower_auth(settings: Settings, directory: Path) -> FlowerAuth:
     if settings.flower_auth is not None:
         return _parted(settings.flower_auth.get_secret_value(), None)
     path = directory / _FILE
-    try:
-        # Whoever owns the directory could put a link here: follow none.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return _parted(_made(path), path)
-    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-        return _parted(file.read().strip(), path)
-
-
-def _made(path: Path) -> str:
-    text = f"{_USER}:{secrets.token_urlsafe(_PASSWORD_BYTES)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write(f"{text}\n")
-    return text
+    text = read_kept(path)
+    if text is None:
+        text = f"{_USER}:{secrets.token_urlsafe(_PASSWORD_BYTES)}"
+        write_kept(path, text)
+    return _parted(text, path)
 
 
 def _parted(text: str, file: Path | None) -> FlowerAuth:

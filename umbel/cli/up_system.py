@@ -15,9 +15,15 @@ from umbel.cli.early_checks import check_given_servers
 from umbel.cli.ending import Terminated, exit_code_of
 from umbel.cli.endpoints import ChosenModel, chosen_model
 from umbel.cli.places import prepare_database
-from umbel.cli.running_system import RunningSystem, announced, default_data_directory
+from umbel.cli.running_system import (
+    RunningSystem,
+    announced,
+    default_data_directory,
+    was_killed,
+)
 from umbel.cli.supervision import RestartPolicy
 from umbel.cli.supervisor import Child, Supervisor
+from umbel.cli.up_demo import keep_port, kept_port
 from umbel.cli.up_flower import FlowerAuth, flower_auth
 from umbel.cli.up_happenings import (
     Addresses,
@@ -46,6 +52,8 @@ _FOLDER: Final = "workers"
 """Where the processes start; private, and nothing that could be imported is in it."""
 _STOP_SECONDS: Final = 20.0
 _STOP_FIRST_SECONDS: Final = 5.0
+_ORPHANS_SECONDS: Final = 20.0
+"""As long as processes may outlive the one that started them."""
 _WITHOUT_WORK: Final = ("beat.1", "beat.2", "flower")
 """Ended first: nobody rings for new work while the workers hand theirs back."""
 _LEVELS: Final = logging.getLevelNamesMapping()
@@ -56,7 +64,7 @@ class UpSystem:
 
     def __init__(self, settings: Settings, data: Path | None, *, began: float) -> None:
         self._settings = settings
-        self._data = data or default_data_directory()
+        self._data = (data or default_data_directory()).expanduser()
         self._is_default_data = data is None
         self._supervisor = Supervisor(self._show, began=began, policy=RestartPolicy())
         self._screen: UpScreen | None = None
@@ -89,9 +97,11 @@ class UpSystem:
         settings = self._settings
         load_registry(settings.tools)
         check_given_servers(settings)
-        model = stack.enter_context(chosen_model(settings, self._wanted_model()))
-        servers, started_at = self._servers(stack)
         self._refuse_taken_addresses()
+        port = kept_port(self._data)
+        model = stack.enter_context(chosen_model(settings, self._wanted_model(), demo_port=port))
+        servers, started_at = self._servers(stack)
+        keep_port(servers.directory, model)
         self._tell("model", model.why)
         self._tell("database", prepare_database(_database_url(settings, servers), settings))
         auth = flower_auth(settings, servers.directory)
@@ -133,10 +143,12 @@ class UpSystem:
         return servers, started_at
 
     def _refuse_taken_addresses(self) -> None:
+        # What a killed system left may still be ending.
+        patience = _ORPHANS_SECONDS if was_killed(self._data) else 0.0
         for name in ("flower_address", "metrics_address"):
             address: str | None = getattr(self._settings, name)
             if address is not None:
-                refuse_taken(address, f"UMBEL_{name.upper()}")
+                refuse_taken(address, f"UMBEL_{name.upper()}", patience_seconds=patience)
 
     def _child_of_server(self, server: EmbeddedServer) -> Child:
         def watch() -> None:
