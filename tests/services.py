@@ -10,8 +10,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
+import psycopg.errors
 import redis
 from sqlalchemy import URL, Engine, NullPool, create_engine, make_url, text
+from sqlalchemy.exc import ProgrammingError
 
 from models.migration import migrate
 from umbel.embedded import embedded_servers
@@ -49,8 +51,8 @@ class Databases:
 
     def drop(self, url: str) -> None:
         """Remove a database, ending whoever is still connected."""
-        name = make_url(url).database
-        self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        name = str(make_url(url).database)
+        self._drop(name)
         if name in self._living:
             self._living.remove(name)
 
@@ -58,7 +60,7 @@ class Databases:
         """Remove everything that was made."""
         names = [*self._living, *([self._template] if self._template else [])]
         for name in names:
-            self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            self._drop(name)
 
     def _create_template(self) -> str:
         name = f"{self.prefix}_template"
@@ -66,9 +68,23 @@ class Databases:
         try:
             migrate(self._url(name))
         except BaseException:
-            self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            self._drop(name)
             raise
         return name
+
+    def _drop(self, name: str) -> None:
+        try:
+            self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        except ProgrammingError as error:
+            if not isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+                raise
+            # FORCE ends nobody where it finds an autovacuum, which is a superuser's. The plain
+            # statement asks that one to leave, and waits.
+            self._execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                f" WHERE datname = '{name}' AND usename = current_user"
+            )
+            self._execute(f'DROP DATABASE IF EXISTS "{name}"')
 
     def _execute(self, statement: str) -> None:
         engine = self._engine()
