@@ -56,9 +56,13 @@ class WorkerProcesses:
     Args:
         place: the database and Redis they work on.
         environment: variables on top of the place's and the fast clocks.
+        application: the module with their Celery application.
     """
 
-    def __init__(self, place: Place, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, place: Place, environment: Mapping[str, str], application: str = "umbel.server"
+    ) -> None:
+        self._application = application
         self.environment = {
             **_inherited(),
             **FAST_CLOCKS,
@@ -105,7 +109,9 @@ class WorkerProcesses:
             worker = Worker(name, role, pool, concurrency, 0, threading.Event(), threading.Event())
             self.workers.append(worker)
             worker.pid = self._processes.start(
-                ProcessSpec(name, _command(worker), {**self.environment, **(environment or {})})
+                ProcessSpec(
+                    name, self._command(worker), {**self.environment, **(environment or {})}
+                )
             )
         return worker
 
@@ -179,6 +185,16 @@ class WorkerProcesses:
         """The last lines of all processes."""
         return "\n".join(self._lines)
 
+    def _command(self, worker: Worker) -> tuple[str, ...]:
+        celery = (sys.executable, "-m", "celery", "-A", self._application)
+        if worker.role == "beat":
+            return (*celery, "beat", "--pidfile=", "--loglevel", "INFO")
+        return (
+            *(*celery, "worker", "-P", worker.pool, "-c", str(worker.concurrency)),
+            *("-Q", _QUEUES[worker.role], "-n", f"{worker.name}@%h", "--loglevel", "INFO"),
+            *("--without-mingle", "--without-gossip"),
+        )
+
     def _led_by(self, pid: int) -> Worker | None:
         return next((w for w in self.workers if w.pid == pid), None)
 
@@ -207,17 +223,6 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
         pause.wait(0.02)
-
-
-def _command(worker: Worker) -> tuple[str, ...]:
-    celery = (sys.executable, "-m", "celery", "-A", "umbel.server")
-    if worker.role == "beat":
-        return (*celery, "beat", "--pidfile=", "--loglevel", "INFO")
-    return (
-        *(*celery, "worker", "-P", worker.pool, "-c", str(worker.concurrency)),
-        *("-Q", _QUEUES[worker.role], "-n", f"{worker.name}@%h", "--loglevel", "INFO"),
-        *("--without-mingle", "--without-gossip"),
-    )
 
 
 def _inherited() -> dict[str, str]:
