@@ -200,6 +200,7 @@ runs = Table(
     ),
     Index(None, "tenant", "owner", "id"),
     Index(None, "tenant", "accepted_at", "id"),
+    Index(None, "thread_id"),  # removing a thread asks whether a run refers to it
     comment="One request's way through the loop.",
     postgresql_with=HOT_TABLE,
 )

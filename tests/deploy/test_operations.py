@@ -2,6 +2,8 @@
 
 import re
 
+from sqlalchemy import PrimaryKeyConstraint, UniqueConstraint
+
 from models.tables import metadata
 from tests.deploy.composition import PROCESSES, ROOT, compose_services
 
@@ -22,6 +24,18 @@ def test_retention_removes_from_every_table_of_a_run_and_children_first() -> Non
     for name in deleted:
         for key in metadata.tables[name].foreign_keys:
             assert deleted.index(name) < deleted.index(key.column.table.name), name
+
+
+def test_what_refers_to_a_removed_row_is_found_by_an_index() -> None:
+    """Else each removed row costs a look at every row of the other table."""
+    for table in metadata.tables.values():
+        whole = [i for i in table.indexes if i.dialect_options["postgresql"]["where"] is None]
+        keys = [
+            k for k in table.constraints if isinstance(k, PrimaryKeyConstraint | UniqueConstraint)
+        ]
+        first = {next(iter(found.columns)).name for found in (*whole, *keys)}
+        for key in table.foreign_keys:
+            assert key.parent.name in first, f"{table.name}.{key.parent.name} has no index"
 
 
 def test_limits_in_the_table_of_sizes_are_those_of_compose() -> None:
