@@ -1,4 +1,4 @@
-"""Celery's consumer, told at once that its worker ends.
+"""Celery's consumer, told at once that its worker ends; it also tells of what it cannot decode.
 
 On a pool of greenlets Celery 5.7 looks for its end only between waits of two seconds for messages,
 and waits once more after it has seen it: an idle worker took 3.7 s to stop.
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from celery import signals
 from celery.worker.consumer import Consumer
+
+from tasks.message_guard import message_dropped
 
 if TYPE_CHECKING:
     from greenlet import greenlet
@@ -73,6 +75,11 @@ class PromptConsumer(Consumer):
             self._poller = CuttablePoller(transport.cycle.poller)
             transport.cycle.poller = self._poller
         return super().loop_args()
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        """As Celery does: log and drop."""
+        super().on_decode_error(message, exc)
+        message_dropped.send(sender=None)
 
     def _end_wait(self, **_: object) -> None:
         if self._poller is not None:

@@ -1,7 +1,8 @@
 """A guard for kombu 5.7: a worker outlives what stands in a queue and is no message.
 
 Without it, text that is not JSON ends the worker ("Unrecoverable error"), and JSON that is no
-message makes it drop its connection to the broker.
+message makes it drop its connection to the broker. A compressed body would be unpacked before
+anybody looks at it: a megabyte becomes a gigabyte. Ours are never compressed, so it is refused.
 """
 
 import base64
@@ -11,12 +12,16 @@ from importlib.metadata import version
 from queue import Empty
 from typing import Any, Final, cast
 
+from celery.utils.dispatch import Signal
 from kombu.transport import redis as transport
 from kombu.transport import virtual
 
 from tasks.kombu_guard import KNOWN_VERSIONS
 
 log: Final = logging.getLogger(__name__)
+
+message_dropped: Final = Signal(name="message_dropped")
+"""Sent for every message that cannot be decoded, once it is dropped."""
 
 
 def install_message_guard() -> bool:
@@ -54,6 +59,7 @@ def install_message_guard() -> bool:
 
 def _say_dropped(cause: str) -> None:
     log.error("message unreadable and dropped", extra={"cause": cause})
+    message_dropped.send(sender=None)
 
 
 def is_message(found: object) -> bool:
@@ -68,7 +74,8 @@ def is_message(found: object) -> bool:
         }:
             names = (headers.get("task", ""), headers.get("id", ""))
             has_names = all(isinstance(name, str) for name in names)
-            return has_names and _is_readable(body, properties.get("body_encoding"))
+            is_plain = not headers.get("compression")
+            return has_names and is_plain and _is_readable(body, properties.get("body_encoding"))
         case _:
             return False
 

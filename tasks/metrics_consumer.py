@@ -6,6 +6,7 @@ In a prefork worker that is the parent, which has no runtime; its pool connects 
 from celery import signals
 
 from models.database import Database
+from tasks.message_guard import message_dropped
 from tasks.metrics import SystemCollector
 from tasks.metrics_server import CONTROL_ROLE, BrokerReader, MetricsServer, RecordReader
 from tasks.runtime import required_urls
@@ -43,6 +44,7 @@ class ConsumerMetrics:
         """Hear of messages that are none of ours."""
         signals.task_unknown.connect(self._on_unknown_task, weak=False)
         signals.task_rejected.connect(self._on_rejected, weak=False)
+        message_dropped.connect(self._on_dropped, weak=False)
 
     def forget(self) -> None:
         """In a new pool child: what the parent serves is not the child's."""
@@ -60,3 +62,6 @@ class ConsumerMetrics:
 
     def _on_rejected(self, **_: object) -> None:
         self._tallies.add(MESSAGES_REJECTED, "not_a_task")
+
+    def _on_dropped(self, **_: object) -> None:
+        self._tallies.add(MESSAGES_REJECTED, "undecodable")

@@ -71,7 +71,7 @@ def test_garbage_in_a_queue_is_logged_without_its_body_and_the_worker_goes_on(
     said = [(line.process[:4], line.message) for line in _lines(system)]
     assert not any("onnection to broker lost" in message for _, message in said)
     for process in ("step", "tool"):
-        assert said.count((process, "message unreadable and dropped")) == 8
+        assert said.count((process, "message unreadable and dropped")) == 9
         assert said.count((process, "message of unknown kind dropped")) == 1
         assert said.count((process, "message for an unknown task dropped")) == 2
         assert said.count((process, "message invalid and dropped")) == 2
@@ -92,6 +92,7 @@ def _garbage(task: str) -> Iterator[str]:
     yield json.dumps({**json.loads(_envelope({}, planted)), "headers": [PLANTED]})
     yield json.dumps({**json.loads(_envelope({}, planted)), "headers": {"task": {PLANTED: 1}}})
     yield json.dumps({**json.loads(_envelope({}, planted)), "content-type": {PLANTED: 1}})
+    yield _envelope({**ours, "compression": "application/x-gzip"}, planted)
     yield _envelope({}, planted)
     yield _envelope({}, f"{{{PLANTED}")
     yield _envelope(ours, PLANTED, pickled)

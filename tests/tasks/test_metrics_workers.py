@@ -176,11 +176,12 @@ def test_counts_of_a_worker_that_ends_cleanly_are_not_lost(watched: Watched) -> 
 def test_messages_that_are_none_of_ours_are_counted(watched: Watched) -> None:
     app = watched.system.stage.ringer._app
     app.send_task("odd.task", queue=CONTROL_QUEUE)
-    unknown = (("cause", "unknown_task"),)
+    app.send_task("odd.task", queue=CONTROL_QUEUE, compression="zlib")
+    counts = {(("cause", cause),): 1 for cause in ("unknown_task", "undecodable")}
     wait_until(
-        lambda: watched.page().get("umbel_messages_rejected_total") == {unknown: 1},
+        lambda: watched.page().get("umbel_messages_rejected_total") == counts,
         SECONDS,
-        "the message is counted",
+        "the messages are counted",
     )
 
 
