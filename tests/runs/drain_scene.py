@@ -118,20 +118,26 @@ class DrainScene:
     registry: ToolRegistry = field(default_factory=lambda: load_registry((TOOLS,)))
     runs: list[RunId] = field(default_factory=list)
 
-    def accept(self, *tools: str) -> RunId:
+    def accept(self, *tools: str, ring: bool = True) -> RunId:
         """A run whose model asks for these tools at once, and then answers."""
         name = f"model-{len(self.runs)}"
         self.model.wanted[name] = list(tools)
         agent = AgentSpec(tools=sorted(set(tools)), policy={"permission_mode": "full_access"})
         run = accept(self.database, self.registry, agent, NewRequest(OWNER, "Go.", name)).run_id
         self.runs.append(run)
-        self.ringer.ring_step(run, 1)
+        if ring:
+            self.ringer.ring_step(run, 1)
         return run
 
     def hurry(self) -> None:
         """From now on model and tools are quick."""
         (self.folder / "hurry").touch()
         self.model.in_hurry.set()
+
+    def take_time(self) -> None:
+        """From now on model and tools are slow again."""
+        (self.folder / "hurry").unlink(missing_ok=True)
+        self.model.in_hurry.clear()
 
     def end(self, worker: Worker) -> float:
         """SIGTERM; seconds until the process is gone, as they would be on a machine of its own.

@@ -30,6 +30,16 @@ def long_loop(context: umbel.ToolContext) -> str:
     return "looped"
 
 
+@umbel.tool(effect="mutation", repeatable=True)
+def long_change(context: umbel.ToolContext) -> str:
+    """Be at a change, and say so, until the test is in a hurry."""
+    _note("long_change", context)
+    while _wait(0.1):
+        context.progress()
+    _note("long_changed", context)
+    return "changed"
+
+
 @umbel.tool(effect="read", repeatable=True)
 def stubborn(context: umbel.ToolContext) -> str:
     """Swallow whatever ends it and claim a result."""

@@ -34,6 +34,16 @@ class Broker:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
 
+    def freeze(self) -> None:
+        """Let it answer nothing, and keep every connection."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on where it was frozen."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
     def _answers(self) -> bool:
         try:
             with redis.Redis.from_url(self.url) as client:

@@ -30,7 +30,7 @@ _PAST_GRACE: Final = "SELECT 1 WHERE pg_postmaster_start_time() < now() - interv
 def system(make_system: MakeSystem) -> CaseSystem:
     """Prefork workers on a database that has been up for long enough to call anybody dead."""
     made = make_system(Cast(step_pool="prefork", environment=DEFAULT_CLOCKS))
-    wait_until(lambda: _is_past_grace(made.stage.database), 30, "PostgreSQL is up long enough")
+    wait_until(lambda: is_past_grace(made.stage.database), 30, "PostgreSQL is up long enough")
     return made
 
 
@@ -70,6 +70,7 @@ def test_a_killed_child_costs_its_step_and_its_read_seconds_and_its_change_is_un
     assert stopped["settled_at"].timestamp() - killed_at[change.run_id] < TARGET_SECONDS
 
 
-def _is_past_grace(database: Database) -> bool:
+def is_past_grace(database: Database) -> bool:
+    """Whether PostgreSQL has been up for so long that anybody may be called dead."""
     [rows] = database.run((_PAST_GRACE, {}))
     return bool(rows)
