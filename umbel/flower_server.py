@@ -29,6 +29,7 @@ COLUMNS: Final = "name,uuid,state,args,kwargs,result,received,started,runtime,wo
 OPEN_PATHS: Final = ("/metrics", "/healthcheck")
 """What monitoring asks for without a password; it tells names of tasks and workers."""
 
+_NO_ANSWER: Final = "Inspect method %s failed"
 _MOST_TASKS: Final = 20_000
 _PURGE_SECONDS: Final = 60
 _INSPECT_MILLISECONDS: Final = 2_000.0
@@ -46,6 +47,8 @@ class ClosedFlower(Flower):  # type: ignore[misc]
         _set_options(auth)
         loop = IOLoop.current()
         self._expected = b"Basic " + b64encode(auth.encode())
+        self._questions = _Questions()
+        logging.getLogger("flower.inspector").addFilter(self._questions)
         super().__init__(
             options=options,
             capp=app,
@@ -59,6 +62,12 @@ class ClosedFlower(Flower):  # type: ignore[misc]
         if request.path in OPEN_PATHS or self._knows(request):
             return super().find_handler(request, **kwargs)
         return self.get_handler_delegate(request, _Refusal)
+
+    def update_workers(self, workername: str | None = None) -> Any:
+        """Flower's question to one worker or all, remembering whether anybody was there."""
+        is_somebody = workername is not None or bool(self.events.state.workers)
+        self._questions.are_to_somebody = is_somebody
+        return super().update_workers(workername)
 
     def serve(self, host: str, port: int) -> None:
         """Listen, and answer until the process is asked to end.
@@ -90,6 +99,18 @@ class ShownEvents(Events):  # type: ignore[misc]
     def on_event(self, event: Mapping[str, object]) -> None:
         """One event from the broker."""
         super().on_event(shown_event(event))
+
+
+class _Questions(logging.Filter):
+    """Leaves out the warnings about questions that nobody was there to answer.
+
+    Flower asks all workers at its start, mostly before the first of them is up.
+    """
+
+    are_to_somebody = True
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return self.are_to_somebody or record.msg != _NO_ANSWER
 
 
 class _Refusal(RequestHandler):

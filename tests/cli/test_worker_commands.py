@@ -1,3 +1,4 @@
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,20 @@ def test_a_system_has_a_control_worker_two_beats_under_names_of_their_own_and_fl
     assert commands["beat.1"].endswith("-n beat.1@%h")
     assert commands["beat.2"].endswith("-n beat.2@%h")
     assert commands["flower"].endswith("-m umbel.cli flower")
+
+
+def test_workers_of_a_system_leave_the_warning_about_root_to_whoever_starts_them() -> None:
+    step = system_specs(load_settings({}), Path("/"))[0].argv
+    options = step[1 : step.index("-m")]
+    code = (
+        "import warnings; from celery.platforms import ROOT_DISCOURAGED, SecurityWarning as S; "
+        "warnings.warn(S(ROOT_DISCOURAGED)); warnings.warn(S('another one'))"
+    )
+    said = subprocess.run(
+        [step[0], *options, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stderr
+    assert "another one" in said
+    assert "superuser" not in said
 
 
 def test_a_system_without_an_address_for_flower_starts_none() -> None:

@@ -54,6 +54,7 @@ _STOP_SECONDS: Final = 20.0
 _STOP_FIRST_SECONDS: Final = 5.0
 _ORPHANS_SECONDS: Final = 20.0
 """As long as processes may outlive the one that started them."""
+_AS_ROOT: Final = "workers and tools run as root; start `umbel up` as an ordinary user if you can"
 _WITHOUT_WORK: Final = ("beat.1", "beat.2", "flower")
 """Ended first: nobody rings for new work while the workers hand theirs back."""
 _LEVELS: Final = logging.getLevelNamesMapping()
@@ -102,6 +103,8 @@ class UpSystem:
         model = stack.enter_context(chosen_model(settings, self._wanted_model(), demo_port=port))
         servers, started_at = self._servers(stack)
         keep_port(servers.directory, model)
+        if os.geteuid() == 0:
+            self._tell("note", _AS_ROOT)
         self._tell("model", model.why)
         self._tell("database", prepare_database(_database_url(settings, servers), settings))
         auth = flower_auth(settings, servers.directory)

@@ -19,6 +19,7 @@ _CELERY: Final = ("-m", "celery", "-A", "umbel.server", "--quiet")
 _QUIET: Final = ("--without-gossip", "--without-mingle")
 _SECRETS: Final = {"UMBEL_API_KEY": ("step", "control"), "UMBEL_FLOWER_AUTH": ("flower",)}
 """Variables for some commands alone: tools run code of others, and these ask models."""
+_ROOT_WARNING: Final = "You're running the worker with superuser privileges"
 _OF_ONE_RUN: Final = ("step", "tool", "beat")
 _OF_A_SYSTEM: Final = {
     "step": "step",
@@ -40,10 +41,13 @@ def process_specs(settings: Settings, folder: Path) -> list[ProcessSpec]:
 
 
 def system_specs(settings: Settings, folder: Path) -> list[ProcessSpec]:
-    """Every process of a whole system: workers, two beats, and Flower unless it is off."""
+    """Every process of a whole system: workers, two beats, and Flower unless it is off.
+
+    Whoever starts it says once whether it runs as root; Celery's own warning would come per worker.
+    """
     is_off = settings.flower_address is None
     chosen = {name: run for name, run in _OF_A_SYSTEM.items() if not (is_off and run == "flower")}
-    return _specs(settings, folder, chosen)
+    return _specs(settings, folder, chosen, options=("-W", f"ignore:{_ROOT_WARNING}"))
 
 
 def procfile() -> str:
@@ -79,7 +83,9 @@ def worker_environment(settings: Settings, inherited: Mapping[str, str]) -> dict
     return {**kept, **spelled, **_anchored(inherited), "PYTHONUNBUFFERED": "1"}
 
 
-def _specs(settings: Settings, folder: Path, chosen: Mapping[str, str]) -> list[ProcessSpec]:
+def _specs(
+    settings: Settings, folder: Path, chosen: Mapping[str, str], options: Sequence[str] = ()
+) -> list[ProcessSpec]:
     """The chosen processes, each with what its command may know.
 
     Started in `folder`: Python and Celery look for modules where they start, and where the person
@@ -90,7 +96,7 @@ def _specs(settings: Settings, folder: Path, chosen: Mapping[str, str]) -> list[
     return [
         ProcessSpec(
             name,
-            (sys.executable, "-P", *commands[run], *_node(name, run)),
+            (sys.executable, "-P", *options, *commands[run], *_node(name, run)),
             {key: value for key, value in everything.items() if run in _SECRETS.get(key, (run,))},
             cwd=folder,
         )
