@@ -1,6 +1,6 @@
 """Loop policy: the slots a profile fills. Expanded, hashed and frozen into a run at acceptance."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -40,3 +40,16 @@ class Policy(Frozen):
     permission_mode: PermissionMode = "ask"
     max_losses: int = Field(default=3, ge=1)
     """Holders one step may lose before the run pauses as `lost_worker`."""
+
+
+LIMITS: Final = frozenset(
+    {
+        "iteration_cap",
+        "tool_call_limit",
+        "provider_retries",
+        "empty_retries",
+        "corrections",
+        "max_losses",
+    }
+)
+"""What a resume may set anew; everything else stays as it was when the run was accepted."""

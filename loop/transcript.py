@@ -1,7 +1,8 @@
 """From the record of a run to the request of its next step. Pure, so that it can be repeated.
 
-The transcript is what people wrote, then per step the reply and one result per call in the order
-the model asked; a correction stands between two steps, never between a call and its result.
+The transcript is, run by run of the thread, what people wrote, then per step the reply and one
+result per call in the order the model asked; a correction stands between two steps, never between
+a call and its result.
 `RequestManifest` names everything a request was built from; the same manifest and the same record
 give the same bytes at any later time.
 """
@@ -65,6 +66,15 @@ class RecordedStep:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run of the same thread that began before this one, as it was then."""
+
+    requests: tuple[str, ...]
+    steps: tuple[RecordedStep, ...]
+    """Its answer, if it gave one, is the last reply."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """Everything a request is built from."""
 
@@ -77,6 +87,8 @@ class RunRecord:
     max_output_tokens: int | None
     corrections: tuple[str, ...] = ()
     """What people wrote that no reply has heard yet."""
+    earlier: tuple[RecordedRun, ...] = ()
+    """The thread's runs before this one."""
     cache_key: str | None = None
     """Names the conversation, for endpoints that cache by a key."""
 
@@ -86,10 +98,12 @@ def build_request(record: RunRecord) -> ModelRequest:
     messages: list[Message] = []
     if record.instructions:
         messages.append(SystemMessage(record.instructions))
-    messages.extend(UserMessage(text) for text in record.requests)
-    for step in record.steps:
-        messages.extend(UserMessage(text) for text in step.corrections)
-        messages.extend(_messages_of(step))
+    own = RecordedRun(record.requests, record.steps)
+    for run in (*record.earlier, own):
+        messages.extend(UserMessage(text) for text in run.requests)
+        for step in run.steps:
+            messages.extend(UserMessage(text) for text in step.corrections)
+            messages.extend(_messages_of(step))
     messages.extend(UserMessage(text) for text in record.corrections)
     return ModelRequest(
         model=record.model,

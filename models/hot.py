@@ -33,7 +33,8 @@ WITH r AS (
   WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready' AND stop_at IS NULL
     AND (not_before IS NULL OR not_before <= now()) AND {MAY_TAKE.format(run="runs")}
   RETURNING id, tenant, thread_id, owner, step, attempts, losses, failures, corrections,
-    calls_used, fence, steer_rev, source_rev, auth_rev, steers, next_seq - 1 AS seq),
+    calls_used, fence, steer_rev, source_rev, auth_rev, steers, owner_must_approve, policy_rev,
+    next_seq - 1 AS seq),
 lost AS (
   UPDATE model_calls m SET state = 'lost', closed_at = clock_timestamp() FROM r
   WHERE m.run_id = r.id AND m.step = r.step AND m.state = 'open'),

@@ -1,28 +1,50 @@
 """What owners do to a run, in SQL: resume, stop, steer, verify. The rules stand in models/hot.py.
 
-Each runs after LOCK_RUN (stop and resume after LOCK_THREAD too). What has not started is settled
-in the same transaction: after it has committed, nothing that it forbids can start.
+Each runs after LOCK_RUN (stop, steer and resume after LOCK_THREAD too). What has not started is
+settled in the same transaction: after it has committed, nothing that it forbids can start. The
+event of an action holds who did it and the key that the caller gave it: of two actions with one key
+the second does nothing.
 """
 
 from typing import Final
 
-# Of many racers one wins: the status itself is the compare-and-set.
-RESUME: Final = """
+_ONCE: Final = """
+(%(key)s::text IS NULL OR NOT EXISTS (
+  SELECT 1 FROM events d WHERE d.run_id = %(run_id)s AND d.data ->> 'key' = %(key)s))
+"""
+_BY: Final = "jsonb_strip_nulls(jsonb_build_object('by', %(owner)s::text, 'key', %(key)s::text))"
+
+# Only what the asker did: a key is no way to look at what others do.
+ACTION: Final = """
+SELECT e.kind, e.ref FROM events e JOIN runs r ON r.id = e.run_id
+WHERE e.run_id = %(run_id)s AND r.tenant = %(tenant)s AND e.data ->> 'key' = %(key)s
+  AND e.data ->> 'by' = %(owner)s
+"""
+
+# Of many racers one wins: the status itself is the compare-and-set. Other limits win only against
+# the policy that they were made from.
+RESUME: Final = f"""
 WITH r AS (
   UPDATE runs SET status = 'running', reason = NULL, detail = NULL, work = 'ready',
-    settled_at = NULL,
+    settled_at = NULL, policy_rev = policy_rev + (%(policy)s::text IS NOT NULL)::int,
     stop_at = NULL, attempts = 0, losses = 0, failures = 0, corrections = 0, fence = fence + 1,
     not_before = NULL, ring_at = now(), next_seq = next_seq + 1
   WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s
-    AND status IN ('paused', 'failed', 'cancelled') AND unknowns = 0 AND open_calls = 0
+    AND status IN ('paused', 'failed', 'cancelled') AND unknowns = 0 AND open_calls = 0 AND {_ONCE}
+    AND (%(policy)s::text IS NULL OR EXISTS (SELECT 1 FROM run_specs s
+      WHERE s.run_id = runs.id AND s.policy_sha = %(policy_was)s::bytea))
     AND NOT EXISTS (SELECT 1 FROM runs a WHERE a.thread_id = runs.thread_id
       AND a.status IN ('running', 'waiting', 'cancelling'))
   RETURNING id, step, fence, next_seq - 1 AS seq),
+p AS (
+  UPDATE run_specs SET policy = %(policy)s, policy_sha = sha256(convert_to(%(policy)s, 'UTF8'))
+  FROM r WHERE run_specs.run_id = r.id AND %(policy)s::text IS NOT NULL),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
-  SELECT r.id, r.seq, 'run.resumed', r.id, jsonb_build_object('step', r.step), r.fence FROM r)
+  SELECT r.id, r.seq, 'run.resumed', r.id,
+    {_BY} || jsonb_build_object('step', r.step) || %(limits)s::jsonb, r.fence FROM r)
 SELECT step FROM r
-"""
+"""  # noqa: S608 - constant text, no input
 
 # Calls of the step that can no longer start: what `t` (the run) is told when it is given up.
 _SKIPPED: Final = """
@@ -52,7 +74,7 @@ STOP: Final = f"""
 WITH t AS (
   SELECT id, step, work, open_calls, true AS skips FROM runs
   WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s AND stop_at IS NULL
-    AND status IN ('queued', 'running', 'waiting', 'paused')),
+    AND status IN ('queued', 'running', 'waiting', 'paused') AND {_ONCE}),
 {_SKIPPED}
 r AS (
   UPDATE runs SET stop_at = now(), open_calls = runs.open_calls - k.skipped, not_before = NULL,
@@ -73,8 +95,7 @@ b AS (
 {_SKIPPED_EVIDENCE}
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
-  SELECT r.id, r.seq, 'run.stopping', r.id, jsonb_build_object('by', %(owner)s::text), r.fence
-  FROM r
+  SELECT r.id, r.seq, 'run.stopping', r.id, {_BY}, r.fence FROM r
   UNION ALL {_SKIPPED_EVENTS}
   UNION ALL
   SELECT r.id, r.seq + 1 + r.skipped, 'run.cancelled', r.id,
@@ -88,12 +109,17 @@ SELECT id FROM calls WHERE run_id = %(run_id)s AND state = 'started' ORDER BY st
 """
 
 # `redirect` makes the step's uncommitted decision stale and its unstarted calls void; `append`
-# leaves both alone. Either way the text is in every request that is built from now on.
+# leaves both alone. Either way the text is in every request that is built from now on. So whatever
+# is decided from a collaborator's words is decided after the row says that the owner must approve;
+# what is decided already has not heard them.
 STEER: Final = f"""
 WITH t AS (
-  SELECT id, step, work, open_calls, %(mode)s = 'redirect' AS skips FROM runs
-  WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s AND stop_at IS NULL
-    AND status IN ('queued', 'running', 'waiting', 'paused')),
+  SELECT q.id, q.step, q.work, q.open_calls, %(mode)s = 'redirect' AS skips,
+    q.owner <> %(owner)s AS is_foreign
+  FROM runs q JOIN threads h ON h.id = q.thread_id
+  WHERE q.id = %(run_id)s AND q.tenant = %(tenant)s AND q.stop_at IS NULL
+    AND q.status IN ('queued', 'running', 'waiting', 'paused') AND {_ONCE}
+    AND (q.owner = %(owner)s OR (h.visibility = 'public' AND %(owner)s = ANY (h.collaborators)))),
 {_SKIPPED}
 d AS (
   UPDATE model_calls m SET decision = 'discard' FROM t
@@ -101,6 +127,7 @@ d AS (
     AND m.decision IS NULL),
 r AS (
   UPDATE runs SET steers = steers + 1, steer_rev = steer_rev + t.skips::int, corrections = 0,
+    owner_must_approve = owner_must_approve OR t.is_foreign,
     open_calls = runs.open_calls - k.skipped, step = runs.step + n.joins::int,
     work = CASE WHEN n.joins THEN CASE WHEN unknowns > 0 THEN 'none' ELSE 'ready' END
       ELSE runs.work END,
@@ -114,16 +141,19 @@ r AS (
     SELECT t.work = 'calls' AND k.skipped > 0 AND t.open_calls = k.skipped AS joins) n
   WHERE runs.id = t.id
   RETURNING runs.id, runs.tenant, runs.thread_id, runs.fence, runs.steers AS rev, runs.step,
-    runs.work, k.skipped, n.joins AND unknowns > 0 AS pauses,
+    runs.work, t.is_foreign, k.skipped, n.joins AND unknowns > 0 AS pauses,
     next_seq - 1 - k.skipped - (n.joins AND unknowns > 0)::int AS seq, n.joins),
+h AS (
+  UPDATE threads SET owner_must_approve = true FROM r
+  WHERE threads.id = r.thread_id AND r.is_foreign AND NOT threads.owner_must_approve),
 i AS (
   INSERT INTO steers (id, tenant, run_id, rev, author, mode, text)
   SELECT %(steer_id)s, r.tenant, r.id, r.rev, %(owner)s, %(mode)s, %(text)s FROM r),
 {_SKIPPED_EVIDENCE}
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
-  SELECT r.id, r.seq, 'run.steered', %(steer_id)s, jsonb_build_object(
-    'rev', r.rev, 'mode', %(mode)s::text, 'by', %(owner)s::text), r.fence FROM r
+  SELECT r.id, r.seq, 'run.steered', %(steer_id)s,
+    {_BY} || jsonb_build_object('rev', r.rev, 'mode', %(mode)s::text), r.fence FROM r
   UNION ALL {_SKIPPED_EVENTS}
   UNION ALL
   SELECT r.id, r.seq + 1 + r.skipped, 'run.paused', r.id, jsonb_build_object(

@@ -97,8 +97,9 @@ WITH q AS (
       AND a.status IN ('running', 'waiting', 'cancelling'))
   ORDER BY q.thread_id, q.accepted_at, q.id LIMIT %(limit)s),
 p AS (
-  UPDATE runs SET status = 'running', work = 'ready', ring_at = now(), next_seq = next_seq + 1
-  FROM q WHERE runs.id = q.id AND runs.status = 'queued'
+  UPDATE runs SET status = 'running', work = 'ready', ring_at = now(), next_seq = next_seq + 1,
+    owner_must_approve = runs.owner_must_approve OR t.owner_must_approve
+  FROM q, threads t WHERE runs.id = q.id AND runs.status = 'queued' AND t.id = runs.thread_id
   RETURNING runs.id, runs.step, runs.fence, next_seq - 1 AS seq),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, fence)

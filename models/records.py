@@ -7,9 +7,10 @@ from threading import Lock
 from typing import Any, Final
 
 from loop.policy import Policy
-from loop.response import ModelTurn
-from loop.transcript import RecordedCall, RecordedStep, RunRecord, offered_tools
-from models.database import Database, Row
+from loop.transcript import RunRecord, offered_tools
+from models import earlier_runs
+from models.database import Database
+from models.recorded import Corrections, recorded_steps
 from models.schema import parse_stored
 from umbel.contracts import RunId, ThreadId
 from umbel.errors import InvariantBroken
@@ -18,7 +19,9 @@ from umbel.names import WireName
 _SPEC: Final = """
 SELECT s.run_id, r.thread_id, s.model, s.wire, s.instructions, s.policy,
   encode(s.policy_sha, 'hex') AS policy_sha, s.tools, encode(s.tools_sha, 'hex') AS tools_sha,
-  s.workspace, s.agent, s.traceparent
+  s.workspace, s.agent, s.traceparent, r.policy_rev,
+  EXISTS (SELECT 1 FROM entries e WHERE e.thread_id = r.thread_id AND e.run_id <> r.id)
+    AS has_company
 FROM run_specs s JOIN runs r ON r.id = s.run_id WHERE s.run_id = %(run_id)s
 """
 _REQUEST: Final = """
@@ -42,10 +45,17 @@ FROM calls c LEFT JOIN evidence e ON e.call_id = c.id
 WHERE c.run_id = %(run_id)s AND c.step < %(step)s ORDER BY c.step, c.position
 """
 
+_COMPANY: Final = (
+    earlier_runs.REQUESTS,
+    earlier_runs.REPLIES,
+    earlier_runs.RESULTS,
+    earlier_runs.STEERS,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What was frozen into the run; immutable, so a process may keep it."""
+    """What was frozen into the run, with its limits as they are; a process may keep it."""
 
     run_id: RunId
     thread_id: ThreadId
@@ -60,6 +70,10 @@ class RunSpec:
     agent: str = "default"
     traceparent: str | None = None
     """The caller's place in a trace."""
+    policy_rev: int = 0
+    """Times that a resume has set other limits in the policy."""
+    has_company: bool = False
+    """Its thread had other runs when this was read: those before it are part of its record."""
 
     def tool(self, name: str) -> dict[str, Any] | None:
         """The frozen form of one offered tool."""
@@ -75,15 +89,15 @@ class SpecCache:
         self._specs: OrderedDict[RunId, RunSpec] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, run_id: RunId) -> RunSpec:
-        """The specification of a run.
+    def get(self, run_id: RunId, policy_rev: int = 0) -> RunSpec:
+        """The specification of a run, with this revision of its policy or a later one.
 
         Raises:
             InvariantBroken: the run has none, or it does not parse.
         """
         with self._lock:
             spec = self._specs.get(run_id)
-        if spec is None:
+        if spec is None or spec.policy_rev < policy_rev:
             spec = load_spec(self._database, run_id)
             with self._lock:
                 self._specs[run_id] = spec
@@ -115,6 +129,8 @@ def load_spec(database: Database, run_id: RunId) -> RunSpec:
         workspace=row["workspace"],
         agent=row["agent"],
         traceparent=row["traceparent"],
+        policy_rev=row["policy_rev"],
+        has_company=row["has_company"],
     )
 
 
@@ -138,50 +154,36 @@ def load_sent_request(
 def load_record(database: Database, spec: RunSpec, step: int, steers: int = 0) -> RunRecord:
     """Everything the request of `step` is built from: the steps before it, all settled.
 
-    Of the corrections it holds the first `steers`, each before the first reply that heard of it.
+    Of the corrections it holds the first `steers`, each before the first reply that heard of it. A
+    run that is not its thread's first knows the ones before it.
 
     Raises:
         InvariantBroken: a call of an earlier step has no result, or a stored reply does not parse.
     """
-    parameters = {"run_id": spec.run_id, "step": step, "steers": steers}
-    statements = [(_ENTRIES, parameters), (_REPLIES, parameters), (_RESULTS, parameters)]
-    if steers:  # most runs are never corrected
-        statements.append((_STEERS, parameters))
-    requests, replies, results, *corrected = database.run(*statements)
-    corrections = [(row["rev"], row["text"]) for rows in corrected for row in rows]
-    by_step: dict[int, list[RecordedCall]] = {}
+    parameters = {
+        "run_id": spec.run_id,
+        "thread_id": spec.thread_id,
+        "step": step,
+        "steers": steers,
+    }
+    statements = [_ENTRIES, _REPLIES, _RESULTS, _STEERS]
+    if spec.has_company:
+        statements += _COMPANY
+    found = database.run(*((statement, parameters) for statement in statements))
+    requests, replies, results, corrected, *company = found
     for row in results:
-        by_step.setdefault(row["step"], []).append(_recorded_call(row))
+        if row["view"] is None:
+            raise InvariantBroken(f"The call {row['id']!r} has no result, yet its step is over.")
+    corrections = Corrections(corrected)
+    steps = recorded_steps(replies, results, corrections)
     return RunRecord(
         model=spec.model,
         instructions=spec.instructions,
+        earlier=earlier_runs.earlier_runs(*company) if company else (),
         requests=tuple(row["text"] for row in requests),
-        steps=tuple(
-            _recorded_step(row, by_step.get(row["step"], []), _heard(corrections, row["steers"]))
-            for row in replies
-        ),
-        corrections=_heard(corrections, steers),
+        steps=steps,
+        corrections=corrections.heard(steers),
         tools=offered_tools(spec.tools),
         max_output_tokens=spec.policy.max_output_tokens,
         cache_key=spec.thread_id,
     )
-
-
-def _heard(corrections: list[tuple[int, str]], through: int) -> tuple[str, ...]:
-    """Take the corrections up to a revision off the list."""
-    heard = [text for rev, text in corrections if rev <= through]
-    del corrections[: len(heard)]
-    return tuple(heard)
-
-
-def _recorded_step(
-    row: Row, calls: list[RecordedCall], corrections: tuple[str, ...]
-) -> RecordedStep:
-    reply = parse_stored(ModelTurn, row["reply"])
-    return RecordedStep(row["step"], row["endpoint"], reply, tuple(calls), corrections)
-
-
-def _recorded_call(row: Row) -> RecordedCall:
-    if row["view"] is None:
-        raise InvariantBroken(f"The call {row['id']!r} has no result, yet its step is over.")
-    return RecordedCall(row["id"], row["tool"], row["args_text"], row["view"])

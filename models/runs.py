@@ -1,7 +1,7 @@
 """Runs as people know them: accepted, and looked at."""
 
 import hashlib
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -9,13 +9,13 @@ from typing import Final
 from sqlalchemy import Connection, RowMapping, func, insert, or_, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from models.input_checks import check_id, check_input
+from models.same_request import refuse_other_request
 from models.tables import entries, events, run_specs, runs, threads, workers
 from umbel.contracts import Principal, RunId, ThreadId, new_id
-from umbel.errors import InvalidInput
+from umbel.errors import IdReused, InvalidInput
 from umbel.names import RunStatus, WireName
 
-MAX_INPUT_CHARS: Final = 256 * 1024
-_OWN_ID: Final = re.compile(r"[a-z]{3}_[A-Za-z0-9_-]{1,60}")
 ACTIVE: Final = ("queued", "running", "waiting", "cancelling")
 
 
@@ -37,6 +37,10 @@ class RunRequest:
     workspace: str | None = None
     traceparent: str | None = None
     """The caller's place in a trace, well-formed."""
+    names_model: bool = False
+    """The caller said which model; otherwise it is the agent's, or the deployment's."""
+    own_policy: tuple[str, ...] = ()
+    """Names of policy values that the caller gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +58,17 @@ def accept_run(
 ) -> Accepted:
     """Write a request down as a run, ready for a worker unless its thread is occupied.
 
-    Idempotent by `run_id`: the same id again gives the run that exists.
+    Idempotent by `run_id`: the same request again gives the run that exists.
 
     Raises:
-        InvalidInput: the text is empty, too long or not storable, or the id belongs to another
-            tenant or owner.
+        InvalidInput: the text is empty, too long or not storable.
+        IdReused: the id belongs to another tenant or owner, or came with another request.
     """
     check_input(request.input)
     check_id("run_id", run_id, "run")
     if thread_id is not None:
         check_id("thread_id", thread_id, "thr")
-    # The same request sent twice at once must find itself: there is no row to lock yet.
-    connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(run_id, 0))))
+    lock_id(connection, run_id)
     known = connection.execute(
         select(runs.c.thread_id, runs.c.status, runs.c.tenant, runs.c.owner).where(
             runs.c.id == run_id
@@ -73,47 +76,28 @@ def accept_run(
     ).one_or_none()
     if known is not None:
         if (known.tenant, known.owner) != (request.principal.tenant, request.principal.user):
-            raise InvalidInput(f"The run id {run_id!r} is taken; choose another one.")
+            raise IdReused(f"The run id {run_id!r} is taken; choose another one.")
+        refuse_other_request(connection, request, run_id, thread_id)
         return Accepted(run_id, known.thread_id, is_new=False, is_queued=known.status == "queued")
     thread = thread_id or ThreadId(new_id("thr"))
-    _ensure_thread(connection, thread, request)
-    is_queued = _is_occupied(connection, thread)
-    _insert_run(connection, request, run_id, thread, is_queued=is_queued)
+    must_approve = lock_thread(connection, thread, request)
+    is_queued = active_run(connection, thread) is not None
+    columns = {"owner_must_approve": must_approve, **_place(is_queued=is_queued)}
+    _insert_run(connection, request, run_id, thread, columns)
     return Accepted(run_id, thread, is_new=True, is_queued=is_queued)
 
 
-def check_id(name: str, value: str, prefix: str) -> None:
-    """Refuse an id of a caller's own that is no id.
+def lock_id(connection: Connection, run_id: RunId) -> None:
+    """Let the same request, sent twice at once, find itself: there is no row to lock yet."""
+    connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(run_id, 0))))
+
+
+def lock_thread(connection: Connection, thread: ThreadId, request: RunRequest) -> bool:
+    """Make the thread, or lock it; whether its owner must approve what its runs change.
 
     Raises:
-        InvalidInput: with the form it must have.
+        InvalidInput: it is somebody else's.
     """
-    if not _OWN_ID.fullmatch(value) or not value.startswith(f"{prefix}_"):
-        raise InvalidInput(
-            f"{name} {value[:80]!r} is no id: write {prefix}_ and up to 60 letters, digits, "
-            "'_' and '-'."
-        )
-
-
-def check_input(value: str) -> None:
-    """Refuse a request text that is empty, too long or cannot be stored unchanged.
-
-    Raises:
-        InvalidInput: with the field, the fact and what to do.
-    """
-    if not value.strip():
-        raise InvalidInput("input is empty: say what the agent should do.")
-    if len(value) > MAX_INPUT_CHARS:
-        raise InvalidInput(
-            f"input has {len(value)} characters; the limit is {MAX_INPUT_CHARS}. "
-            "Put long material into a file of the workspace."
-        )
-    if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
-        raise InvalidInput("input holds U+0000 or half a surrogate pair; remove the character.")
-
-
-def _ensure_thread(connection: Connection, thread: ThreadId, request: RunRequest) -> None:
-    """Make the thread, or lock it and check whose it is."""
     connection.execute(
         upsert(threads)
         .values(
@@ -125,18 +109,31 @@ def _ensure_thread(connection: Connection, thread: ThreadId, request: RunRequest
         .on_conflict_do_nothing()
     )
     row = connection.execute(
-        select(threads.c.tenant, threads.c.owner).where(threads.c.id == thread).with_for_update()
+        select(threads.c.tenant, threads.c.owner, threads.c.owner_must_approve)
+        .where(threads.c.id == thread)
+        .with_for_update()
     ).one()
     if (row.tenant, row.owner) != (request.principal.tenant, request.principal.user):
         raise InvalidInput(f"There is no thread {thread!r}.")
+    return bool(row.owner_must_approve)
 
 
-def _is_occupied(connection: Connection, thread: ThreadId) -> bool:
-    return bool(
-        connection.execute(
-            select(runs.c.id).where(runs.c.thread_id == thread, runs.c.status.in_(ACTIVE)).limit(1)
-        ).first()
+def active_run(connection: Connection, thread: ThreadId) -> RunId | None:
+    """The run that occupies a thread: the one at work, else the first in the queue."""
+    query = (
+        select(runs.c.id)
+        .where(runs.c.thread_id == thread, runs.c.status.in_(ACTIVE))
+        .order_by(runs.c.status == "queued", runs.c.accepted_at, runs.c.id)
+        .limit(1)
     )
+    return connection.execute(query).scalar_one_or_none()
+
+
+def _place(*, is_queued: bool) -> dict[str, object]:
+    """Columns of a run at work, or of one that waits its turn."""
+    if is_queued:
+        return {"status": "queued", "work": "none", "ring_at": None}
+    return {"status": "running", "work": "ready", "ring_at": text("now()")}
 
 
 def _insert_run(
@@ -144,8 +141,7 @@ def _insert_run(
     request: RunRequest,
     run_id: RunId,
     thread: ThreadId,
-    *,
-    is_queued: bool,
+    columns: Mapping[str, object],
 ) -> None:
     tenant, user = request.principal.tenant, request.principal.user
     connection.execute(
@@ -154,11 +150,9 @@ def _insert_run(
             tenant=tenant,
             thread_id=thread,
             owner=user,
-            status="queued" if is_queued else "running",
-            work="none" if is_queued else "ready",
             next_seq=2,
             accepted_at=text("clock_timestamp()"),  # the order of the thread's lock, not of begins
-            ring_at=None if is_queued else text("now()"),
+            **columns,
         )
     )
     connection.execute(

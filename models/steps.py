@@ -46,6 +46,10 @@ class Claim:
     stored_text: str | None
     losses: int = 0
     """Workers that this step has cost already."""
+    owner_must_approve: bool = False
+    """It knows words of a collaborator: its changes need the owner, whatever its mode."""
+    policy_rev: int = 0
+    """Times that a resume has set other limits."""
     waited_seconds: float | None = field(default=None, compare=False)
     """From ready to this claim; None: it had to wait, or nobody knows since when."""
 
@@ -292,5 +296,7 @@ def _claim_of(row: Row, worker: WorkerId) -> Claim:
         steers=row["steers_held"],
         stored_text=row["stored_reply"],
         losses=row["losses"],
+        owner_must_approve=row["owner_must_approve"],
+        policy_rev=row["policy_rev"],
         waited_seconds=row["waited_seconds"],
     )

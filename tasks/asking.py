@@ -22,6 +22,12 @@ def ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
     Raises:
         StreamGivenUp: what was read is booked; the caller hands the step back.
     """
+    handle = StreamHandle()
+    with runtime.claims.watching(claim, handle):  # from here on: a wake-up may come any moment
+        return _ask(runtime, claim, spec, handle)
+
+
+def _ask(runtime: Runtime, claim: Claim, spec: RunSpec, handle: StreamHandle) -> Exchange:
     request = build_request(load_record(runtime.database, spec, claim.step, claim.steers))
     provider = runtime.providers[spec.wire]
     form = provider.form()
@@ -34,7 +40,6 @@ def ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
         form=form,
     )
     live = runtime.live(claim.run_id, claim.step, claim.attempt)
-    handle = StreamHandle()
     control = StreamControl(
         handle=handle,
         limits=runtime.limits,
@@ -43,7 +48,7 @@ def ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
         request_id=f"{claim.run_id}:s{claim.step}:a{claim.attempt}",
     )
     fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
-    with runtime.claims.watching(claim), runtime.tracer.model_call(claim, spec, request) as span:
+    with runtime.tracer.model_call(claim, spec, request) as span:
         reply = provider.stream(request, body, control)
         span.replied(reply, handle.reason)
     live.flush()

@@ -15,6 +15,7 @@ from typing import Any, Final
 from billiard.exceptions import WorkerLostError
 from celery import Celery, signals
 
+from locks.wake_ups import WakeUpListener
 from models.database import Database
 from models.workers import Capacity, drop_predecessors, register, remove
 from tasks.broker_watch import BrokerWatch
@@ -29,6 +30,7 @@ from tasks.runtime import Runtime, build_runtime, install_runtime, required_urls
 from tasks.tally_writer import TallyWriter
 from tasks.tracing import check_tracing
 from umbel.errors import Misconfigured, UmbelError
+from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE
 from umbel.settings import Settings
 
 log: Final = logging.getLogger(__name__)
@@ -142,6 +144,8 @@ class WorkerLifecycle:
         made.reads.start(self._draining)
         self._watch = BrokerWatch(made)
         self._watch.start()
+        if {LOOP_QUEUE, SUSPECT_QUEUE} & set(made.queues):
+            made.claims.listen(WakeUpListener(made.redis, prefix=made.redis_prefix))
         Reconciler(made).start(self._settings.dead_after_seconds)
         self._writer = TallyWriter(made.meter.tallies, made.database)
         self._writer.start(self._settings.beat_seconds)

@@ -118,13 +118,14 @@ def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
             return _carry(runtime, claim)
     except StreamGivenUp as given_up:
         detail = str(given_up)
-        # Not rung from here: hundreds end at once, and the sweeper's next tick rings for them all.
+        # At a drain hundreds end at once: the sweeper's next tick rings for them all.
         is_back = persist(
             lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False)
         )
         if is_back and detail == "stop":  # nobody held it back any more: that was its end
             _note_end(runtime, run_id, "cancelled", "owner_stop")
-        return StepOutcome(f"handed back: {detail}")
+        is_due = is_back and detail == "steer"  # its author waits for the next request
+        return StepOutcome(f"handed back: {detail}", Applied(next_step=step if is_due else None))
     except BaseException as error:  # whatever it was must leave the run with somebody
         _give_back_after(runtime, claim, error)
         raise
@@ -132,7 +133,7 @@ def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
 
 def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
     """From the claim to the committed decision."""
-    spec = runtime.specs.get(claim.run_id)
+    spec = runtime.specs.get(claim.run_id, claim.policy_rev)
     if claim.stored_reply is not None:
         exchange = Exchange(claim.stored_reply, None, None, None)
         runtime.tracer.reply_applied(claim, spec)

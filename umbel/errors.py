@@ -3,7 +3,10 @@
 UmbelError
 ├─ Rejected            the caller's fault, never retried
 │  ├─ InvalidInput     a value breaks a rule; names the field and the rule
+│  │  └─ IdReused      an id of the caller's choice stands for another request already
 │  ├─ NotFound         no such thing, or not yours
+│  ├─ NotPermitted     you know of it, and only somebody else may do this to it
+│  ├─ Conflict         it does not stand so that this could be done; names what to do first
 │  └─ Misconfigured    settings, agent or model configuration that cannot work
 ├─ Unavailable         try again later (the only kind that is retried)
 │  └─ Contended        somebody else keeps a row locked
@@ -24,8 +27,20 @@ class InvalidInput(Rejected):
     """A value breaks a rule."""
 
 
+class IdReused(InvalidInput):
+    """An id of the caller's choice stands for another request already: the message says which."""
+
+
 class NotFound(Rejected):
     """There is no such thing, or it belongs to somebody else: the answer is the same."""
+
+
+class NotPermitted(Rejected):
+    """The asker may know of the thing, and only somebody else may do this to it."""
+
+
+class Conflict(Rejected):
+    """The thing does not stand so that this could be done; the message says what to do first."""
 
 
 class Misconfigured(Rejected):

@@ -90,6 +90,9 @@ SteerMode = Literal["redirect", "append"]
 SteerState = Literal["accepted", "applied", "deferred", "returned"]
 """What became of a correction: every accepted one ends as one of the others."""
 
+OnBusy = Literal["enqueue", "reject", "interrupt", "steer"]
+"""What becomes of a further request in a thread whose run is at work."""
+
 Verification = Literal["happened", "not_happened", "partial"]
 """What an owner found out about a change whose outcome nobody knew."""
 
@@ -106,6 +109,7 @@ WIRES: Final[tuple[WireName, ...]] = get_args(WireName)
 DECISION_KINDS: Final[tuple[DecisionKind, ...]] = get_args(DecisionKind)
 STEER_MODES: Final[tuple[SteerMode, ...]] = get_args(SteerMode)
 STEER_STATES: Final[tuple[SteerState, ...]] = get_args(SteerState)
+ON_BUSY: Final[tuple[OnBusy, ...]] = get_args(OnBusy)
 VERIFICATIONS: Final[tuple[Verification, ...]] = get_args(Verification)
 SETTLED_STATUSES: Final[tuple[RunStatus, ...]] = ("paused", "completed", "failed", "cancelled")
 """Statuses that no machinery moves on by itself."""

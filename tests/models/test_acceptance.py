@@ -4,11 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from models.database import Database
-from models.runs import MAX_INPUT_CHARS, find_run
+from models.input_checks import MAX_INPUT_CHARS
+from models.runs import find_run
 from tests.factories import RunWish, a_run, a_tool
 from tests.models.story import count, event_kinds, query, run_row
 from umbel.contracts import Principal, RunId, ThreadId
-from umbel.errors import InvalidInput
+from umbel.errors import IdReused, InvalidInput
 
 EVE = Principal(tenant="acme", user="eve")
 ELSEWHERE = Principal(tenant="other", user="ann")
@@ -52,7 +53,7 @@ def test_the_same_id_many_times_at_once_is_one_run(
 @pytest.mark.parametrize("stranger", [EVE, ELSEWHERE])
 def test_an_id_of_somebody_else_is_taken(database: Database, stranger: Principal) -> None:
     a_run(database, RunWish(run_id=RunId("run_mine")))
-    with pytest.raises(InvalidInput, match="'run_mine' is taken"):
+    with pytest.raises(IdReused, match="'run_mine' is taken"):
         a_run(database, RunWish(run_id=RunId("run_mine"), principal=stranger))
 
 

@@ -174,7 +174,7 @@ VERBS: Final[dict[str, Callable[[At, Mapping[str, Any]], object]]] = {
     "stop_run": lambda at, _: stop_run(at.database, at.run, OWNER),
     "steer_run": lambda at, a: steer_run(at.database, at.run, OWNER, "Use staging.", a["mode"]),
     "verify_receipt": lambda at, a: verify_receipt(
-        at.database, at.run, call_id(at.number, a["ref"]), OWNER, a["outcome"], "I looked."
+        at.database, at.run, call_id(at.number, a["ref"]), OWNER, a["outcome"], "I looked into it."
     ),
     "start_read": lambda at, a: start_read(at.database, at.call(a), at.who(a)),
     "record_intent": lambda at, a: record_intent(at.database, at.call(a), at.who(a)),

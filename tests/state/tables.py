@@ -227,7 +227,7 @@ def _receipt_rows(number: int, rows: Rows) -> Iterable[Row]:
             "closed_at": PAST if call.receipt.outcome else None,
             "verified_by": OWNER.user if verified else None,
             "verified_at": PAST if verified else None,
-            "verified_text": "I looked." if verified else None,
+            "verified_text": "I looked into it." if verified else None,
         }
 
 

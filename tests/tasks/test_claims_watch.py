@@ -1,18 +1,22 @@
 """A stream hears that its run was stopped, corrected, or taken by another worker."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
+import fakeredis
 import pytest
 
+from locks.wake_ups import WakeUpListener, WakeUps
 from loop.response import Failure, ModelTurn, Usage
 from models.database import Database
 from models.owner import steer_run, stop_run
 from models.steps import Claim
-from providers.contract import AbortReason, StreamControl
+from providers.contract import AbortReason, StreamControl, StreamHandle
 from tasks.claims_watch import ClaimsWatch
 from tests.factories import OWNER, a_run
 from tests.models.story import attempts, change, claimed, event_kinds, run_row
 from tests.tasks.process import a_process, said
+from tests.worker_processes import wait_until
 from umbel.contracts import RunId
 
 
@@ -45,7 +49,7 @@ def test_news_of_the_record_end_a_stream(
 ) -> None:
     watch = ClaimsWatch(database, look_seconds=0.0)
     claim = claimed(database)
-    with watch.watching(claim):
+    with watch.watching(claim, StreamHandle()):
         assert watch.news(claim) is None
         event(database, claim.run_id)
         assert watch.news(claim) == reason
@@ -54,7 +58,9 @@ def test_news_of_the_record_end_a_stream(
 def test_one_look_serves_all_streams_of_the_process(database: Database) -> None:
     watch = ClaimsWatch(database, look_seconds=0.0)
     claims: list[Claim] = [claimed(database) for _ in range(3)]
-    with watch.watching(claims[0]), watch.watching(claims[1]), watch.watching(claims[2]):
+    with ExitStack() as stack:
+        for claim in claims:
+            stack.enter_context(watch.watching(claim, StreamHandle()))
         for claim in claims:
             stop_run(database, claim.run_id, OWNER)
         assert watch.news(claims[0]) == "stop"
@@ -65,15 +71,51 @@ def test_one_look_serves_all_streams_of_the_process(database: Database) -> None:
 def test_what_was_seen_before_a_claim_says_nothing_about_it(database: Database) -> None:
     watch = ClaimsWatch(database, look_seconds=0.0)
     claim = claimed(database)
-    with watch.watching(claim):
+    with watch.watching(claim, StreamHandle()):
         taken(database, claim.run_id)
         assert watch.news(claim) == "lease_lost"
         stale = dict(watch._standings)
     again = claimed(database, claim.run_id)
     watch._look_seconds = 3600.0
-    with watch.watching(again):
+    with watch.watching(again, StreamHandle()):
         watch._standings = stale
         assert watch.news(again) is None or stale[claim.run_id].fence > again.fence
+
+
+@pytest.mark.parametrize(("event", "reason"), EVENTS)
+def test_a_wake_up_ends_the_stream_that_the_record_has_news_for(
+    database: Database, event: Callable[[Database, RunId], None], reason: AbortReason | None
+) -> None:
+    watch = ClaimsWatch(database, look_seconds=3600.0)
+    claim, other = claimed(database), claimed(database)
+    handle, others = StreamHandle(), StreamHandle()
+    with watch.watching(claim, handle), watch.watching(other, others):
+        watch.wake([claim.run_id, RunId("run_elsewhere")])
+        assert handle.reason is None  # a wake-up says nothing by itself
+        event(database, claim.run_id)
+        event(database, other.run_id)
+        watch.wake([claim.run_id])
+        assert (handle.reason, others.reason) == (reason, None)
+    watch.wake([claim.run_id, other.run_id])
+    assert others.reason is None
+
+
+def test_a_listener_outlives_a_redis_that_is_away(database: Database) -> None:
+    watch = ClaimsWatch(database, look_seconds=3600.0)
+    claim, handle = claimed(database), StreamHandle()
+    server = fakeredis.FakeServer()
+    client = fakeredis.FakeRedis(server=server, decode_responses=True)
+    server.connected = False
+    watch.listen(WakeUpListener(client, prefix="u"))
+    stopped(database, claim.run_id)
+    with watch.watching(claim, handle):
+        server.connected = True
+
+        def woken() -> bool:
+            WakeUps(client, prefix="u").send([claim.run_id])
+            return handle.reason == "stop"
+
+        wait_until(woken, 20, "the stream is ended")
 
 
 def listening(control: StreamControl) -> ModelTurn:

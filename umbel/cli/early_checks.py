@@ -1,6 +1,6 @@
 """What can be refused before anything is started: starting servers takes seconds."""
 
-from models.runs import check_input
+from models.input_checks import check_input
 from tools.registry import ToolRegistry, load_registry
 from umbel.cli.places import refuse_outdated
 from umbel.cli.redis_contact import greet
