@@ -67,6 +67,10 @@ class NewRequest:
     run_id: RunId | None = None
     """Chosen by the caller, it makes the request safe to repeat."""
     thread_id: ThreadId | None = None
+    names_model: bool = False
+    """The caller chose the model, whatever the agent names."""
+    own_policy: Sequence[str] = ()
+    """Names of the agent's policy values that the caller gave."""
     traceparent: str | None = None
     """The caller's place in a trace; one that is not well-formed is left out."""
 
@@ -78,6 +82,7 @@ def accept(
 
     Raises:
         InvalidInput: the request cannot be stored as it is.
+        IdReused: its run id stands for another request.
         Misconfigured: the agent's profile, policy or tools do not exist.
         Unavailable: PostgreSQL does not answer.
     """
@@ -95,6 +100,8 @@ def accept(
         tools=canonical([tool.frozen() for tool in tools]),
         workspace=request.workspace,
         traceparent=storable_traceparent(request.traceparent),
+        names_model=request.names_model,
+        own_policy=tuple(request.own_policy),
     )
     run_id = request.run_id or RunId(new_id("run"))
     with database.begin() as connection:

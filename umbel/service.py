@@ -83,7 +83,8 @@ class Service:
             request: what the agent should do, verbatim.
             agent: a table `[agents.NAME]` of the settings.
             workspace: the folder the run's file tools may touch, as the workers see it.
-            run_id: chosen by the caller (`run_…`), it makes the call safe to repeat.
+            run_id: chosen by the caller (`run_…`), it makes the call safe to repeat: the same
+                request again is the same run.
             thread_id: an earlier run's thread; the run waits its turn there.
             policy: values that win over the agent's.
             traceparent: a W3C Trace Context; the run's spans become its children. None: that of
@@ -91,6 +92,7 @@ class Service:
 
         Raises:
             InvalidInput: the request cannot be stored as it is.
+            IdReused: the run id stands for another request; the message says what differs.
             Misconfigured: the agent does not exist, or no model is set.
             Unavailable: PostgreSQL does not answer; repeat with the same `run_id`.
         """
@@ -122,6 +124,8 @@ class Service:
             run_id=RunId(wanted.run_id) if wanted.run_id else None,
             thread_id=ThreadId(wanted.thread_id) if wanted.thread_id else None,
             traceparent=wanted.traceparent or current_traceparent(),
+            names_model=wanted.model is not None,
+            own_policy=tuple(wanted.policy),
         )
         accepted = accept(self._database, self._registry, replace(spec, model=model), new)
         if not accepted.is_queued:

@@ -47,6 +47,7 @@ def create_command(
 
     Raises:
         InvalidInput: the request cannot be stored as it is.
+        IdReused: the id of --run-id stands for another request.
         Misconfigured: no system is named or found, or the agent, the model or the folder is wrong.
         Unavailable: PostgreSQL does not answer; repeated with the same --run-id, it is one run.
     """

@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from tests.models.story import beat, claimed, event_kinds, query, run_row
 from tests.services import Place
 from umbel.cli.runs_create import CreateOptions, create_command
 from umbel.contracts import RunId
-from umbel.errors import InvalidInput, Misconfigured
+from umbel.errors import IdReused, InvalidInput, Misconfigured
+from umbel.service import Service
 
 WAIT_SECONDS = 120.0
 """For a command to start and to end: on a busy machine alone its imports take half a minute."""
@@ -86,6 +88,58 @@ def test_the_same_id_again_is_the_same_run(
     assert (again["run_id"], again["is_new"]) == ("run_report-2026-03", False)
     assert "this id was accepted before: it is the same run" in [m["text"] for m in rest]
     assert event_kinds(database, RunId("run_report-2026-03")) == ["run.accepted"]
+
+
+FIRST = CreateOptions("Send the report", run_id="run_report")
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (replace(FIRST, request="Send the reports"), "its text differs from character 16 on"),
+        (replace(FIRST, agent="other"), "agent was 'default' and is 'other' now"),
+        (replace(FIRST, workspace=Path()), "workspace was none and is '/"),
+        (replace(FIRST, model="m2"), "model was 'some-model' and is 'm2' now"),
+        (replace(FIRST, thread="thr_other"), "thread was 'thr_"),
+    ],
+)
+def test_a_known_id_with_another_request_is_refused_and_what_differs_is_named(
+    database: Database,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    other: CreateOptions,
+    said: str,
+) -> None:
+    (tmp_path / "umbel.toml").write_text("[agents.other]\n")
+    created(capsys, FIRST)
+    with pytest.raises(IdReused, match=said) as refused:
+        create_command(other, None, is_tailing=False, is_json=False)
+    assert "`umbel runs get run_report` shows it" in str(refused.value)
+    assert "report," not in str(refused.value), "an error tells no content"
+    assert len(query(database, "SELECT 1 FROM runs")) == 1
+
+
+def test_a_repeated_request_is_the_same_run_though_its_agent_was_configured_otherwise_since(
+    database: Database,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    created(capsys, FIRST)
+    monkeypatch.setenv("UMBEL_MODEL", "newer-model")
+    (tmp_path / "umbel.toml").write_text('[agents.default]\ninstructions = "Be brief."\n')
+    first, *_ = created(capsys, FIRST)
+    assert (first["is_new"], first["model"]) == (False, "some-model")
+
+
+def test_a_policy_value_of_the_caller_belongs_to_the_request(
+    database: Database, own_settings: None
+) -> None:
+    with Service() as service:
+        for _ in range(2):
+            service.enqueue("Hello", run_id="run_hello", policy={"parallel": 3})
+        with pytest.raises(IdReused, match=r"policy\.parallel was 3 and is 4 now"):
+            service.enqueue("Hello", run_id="run_hello", policy={"parallel": 4})
 
 
 def test_a_dash_reads_the_request_from_standard_input(
