@@ -11,6 +11,7 @@ from tests.invariants import violations
 from tests.runs.drain_scene import OWNER, DrainScene, drain_scene
 from tests.runs.logical_result import LogicalResult, logical_result
 from tests.runs.private_broker import Broker
+from tests.runs.test_redis_outage import HARM
 from tests.services import Place
 from tests.worker_processes import PATIENT_CLOCKS, wait_until
 
@@ -64,6 +65,7 @@ def test_emptying_redis_loses_no_correction_no_stop_and_no_call(
     assert speaking[:2] == ("completed", None)
     assert [steer[3] for steer in wiped[0][3]] == ["applied"]
     assert len(scene.entries("long_change")) == len(scene.entries("long_changed")) == 4
+    assert scene.number(HARM) == 0
     assert scene.number("SELECT max(attempt) FROM calls") == 1
     assert scene.number("SELECT count(*) FROM model_calls") == scene.model.requests
     assert scene.workers.died_unasked() == []

@@ -47,6 +47,7 @@ def test_a_call_that_loses_its_connection_or_process_leaves_its_siblings_whole(
     assert cut[0] > 0
     assert decided(record) == [(1, "dispatch"), (2, "answer")]
     assert [call["state"] for call in record.calls] == ["returned"] * 4
+    assert [call["body"] for call in record.calls] == ['"ok"'] * 4
     assert record.calls[1]["outcome"] == "done"
     assert world.ledger.executions == world.ledger.starts == {"read_note": 3, "send_mail": 1}
 
