@@ -13,7 +13,7 @@ from models.input_checks import check_id, check_input
 from models.same_request import refuse_other_request
 from models.tables import entries, events, run_specs, runs, threads, workers
 from umbel.contracts import Principal, RunId, ThreadId, new_id
-from umbel.errors import IdReused, InvalidInput
+from umbel.errors import IdReused, NotFound
 from umbel.names import RunStatus, WireName
 
 ACTIVE: Final = ("queued", "running", "waiting", "cancelling")
@@ -41,6 +41,8 @@ class RunRequest:
     """The caller said which model; otherwise it is the agent's, or the deployment's."""
     own_policy: tuple[str, ...] = ()
     """Names of policy values that the caller gave."""
+    makes_thread: bool = True
+    """A thread id that stands for no thread yet makes one of that id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def accept_run(
     Raises:
         InvalidInput: the text is empty, too long or not storable.
         IdReused: the id belongs to another tenant or owner, or came with another request.
+        NotFound: the thread is somebody else's, or there is none and the request makes none.
     """
     check_input(request.input)
     check_id("run_id", run_id, "run")
@@ -96,25 +99,27 @@ def lock_thread(connection: Connection, thread: ThreadId, request: RunRequest) -
     """Make the thread, or lock it; whether its owner must approve what its runs change.
 
     Raises:
-        InvalidInput: it is somebody else's.
+        NotFound: it is somebody else's, or there is none and the request makes none.
     """
-    connection.execute(
-        upsert(threads)
-        .values(
-            id=thread,
-            tenant=request.principal.tenant,
-            owner=request.principal.user,
-            title=request.input[:80],
+    if request.makes_thread:
+        connection.execute(
+            upsert(threads)
+            .values(
+                id=thread,
+                tenant=request.principal.tenant,
+                owner=request.principal.user,
+                title=request.input[:80],
+            )
+            .on_conflict_do_nothing()
         )
-        .on_conflict_do_nothing()
-    )
     row = connection.execute(
         select(threads.c.tenant, threads.c.owner, threads.c.owner_must_approve)
         .where(threads.c.id == thread)
         .with_for_update()
-    ).one()
-    if (row.tenant, row.owner) != (request.principal.tenant, request.principal.user):
-        raise InvalidInput(f"There is no thread {thread!r}.")
+    ).one_or_none()
+    whose = (request.principal.tenant, request.principal.user)
+    if row is None or (row.tenant, row.owner) != whose:
+        raise NotFound(f"There is no thread {thread!r}.")
     return bool(row.owner_must_approve)
 
 

@@ -71,6 +71,8 @@ class NewRequest:
     """The caller chose the model, whatever the agent names."""
     own_policy: Sequence[str] = ()
     """Names of the agent's policy values that the caller gave."""
+    makes_thread: bool = True
+    """A `thread_id` that stands for no thread yet makes one."""
     traceparent: str | None = None
     """The caller's place in a trace; one that is not well-formed is left out."""
 
@@ -83,6 +85,7 @@ def accept(
     Raises:
         InvalidInput: the request cannot be stored as it is.
         IdReused: its run id stands for another request.
+        NotFound: there is no such thread of the caller's, and the request makes none.
         Misconfigured: the agent's profile, policy or tools do not exist.
         Unavailable: PostgreSQL does not answer.
     """
@@ -102,6 +105,7 @@ def accept(
         traceparent=storable_traceparent(request.traceparent),
         names_model=request.names_model,
         own_policy=tuple(request.own_policy),
+        makes_thread=request.makes_thread,
     )
     run_id = request.run_id or RunId(new_id("run"))
     with database.begin() as connection:

@@ -48,6 +48,7 @@ class RunWish:
     workspace: str | None = None
     run_id: RunId | None = None
     thread_id: ThreadId | None = None
+    makes_thread: bool = True
 
 
 def a_run(database: Database, wish: RunWish | None = None) -> Accepted:
@@ -61,6 +62,7 @@ def a_run(database: Database, wish: RunWish | None = None) -> Accepted:
         workspace=wish.workspace,
         run_id=wish.run_id,
         thread_id=wish.thread_id,
+        makes_thread=wish.makes_thread,
     )
     return accept(database, ToolRegistry(wish.tools), agent, request)
 

@@ -41,6 +41,8 @@ class Wanted:
     workspace: str | None = None
     run_id: str | None = None
     thread_id: str | None = None
+    makes_thread: bool = True
+    """A `thread_id` that stands for no thread yet makes one; False: it is refused."""
     policy: Mapping[str, object] = field(default_factory=dict[str, object])
     traceparent: str | None = None
 
@@ -85,7 +87,8 @@ class Service:
             workspace: the folder the run's file tools may touch, as the workers see it.
             run_id: chosen by the caller (`run_…`), it makes the call safe to repeat: the same
                 request again is the same run.
-            thread_id: an earlier run's thread; the run waits its turn there.
+            thread_id: an earlier run's thread, where the run waits its turn, or an id of your own
+                (`thr_…`) for a new one.
             policy: values that win over the agent's.
             traceparent: a W3C Trace Context; the run's spans become its children. None: that of
                 the span this program has open, if it uses OpenTelemetry.
@@ -93,6 +96,7 @@ class Service:
         Raises:
             InvalidInput: the request cannot be stored as it is.
             IdReused: the run id stands for another request; the message says what differs.
+            NotFound: the thread is somebody else's.
             Misconfigured: the agent does not exist, or no model is set.
             Unavailable: PostgreSQL does not answer; repeat with the same `run_id`.
         """
@@ -126,6 +130,7 @@ class Service:
             traceparent=wanted.traceparent or current_traceparent(),
             names_model=wanted.model is not None,
             own_policy=tuple(wanted.policy),
+            makes_thread=wanted.makes_thread,
         )
         accepted = accept(self._database, self._registry, replace(spec, model=model), new)
         if not accepted.is_queued:

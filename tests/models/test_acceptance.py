@@ -9,7 +9,7 @@ from models.runs import find_run
 from tests.factories import RunWish, a_run, a_tool
 from tests.models.story import count, event_kinds, query, run_row
 from umbel.contracts import Principal, RunId, ThreadId
-from umbel.errors import IdReused, InvalidInput
+from umbel.errors import IdReused, InvalidInput, NotFound
 
 EVE = Principal(tenant="acme", user="eve")
 ELSEWHERE = Principal(tenant="other", user="ann")
@@ -60,8 +60,10 @@ def test_an_id_of_somebody_else_is_taken(database: Database, stranger: Principal
 @pytest.mark.parametrize("stranger", [EVE, ELSEWHERE])
 def test_a_thread_of_somebody_else_does_not_exist(database: Database, stranger: Principal) -> None:
     thread_id = a_run(database).thread_id
-    with pytest.raises(InvalidInput, match="There is no thread"):
-        a_run(database, RunWish(thread_id=thread_id, principal=stranger))
+    for makes_thread in (True, False):
+        wish = RunWish(thread_id=thread_id, principal=stranger, makes_thread=makes_thread)
+        with pytest.raises(NotFound, match="There is no thread"):
+            a_run(database, wish)
     assert count(database, "runs") == 1
 
 

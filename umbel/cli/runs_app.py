@@ -144,6 +144,9 @@ def create_run(
         str | None,
         typer.Option(metavar="RUN", help="An id of your own: the same id again is the same run."),
     ] = None,
+    new_thread: Annotated[
+        bool, typer.Option("--new-thread", help="The id of --thread may be one of a new thread.")
+    ] = False,
     tail: Annotated[bool, typer.Option("--tail", help="Follow it until it stands still.")] = False,
     json: Json = False,
     data: Data = None,
@@ -155,5 +158,5 @@ def create_run(
     """
     from umbel.cli.runs_create import CreateOptions, create_command
 
-    options = CreateOptions(request, agent, model, workspace, thread, run_id)
+    options = CreateOptions(request, agent, model, workspace, thread, run_id, new_thread)
     return create_command(options, data, is_tailing=tail, is_json=json)

@@ -14,7 +14,7 @@ from umbel.cli.request_text import request_text
 from umbel.cli.running_system import settings_in_use
 from umbel.cli.runs_reading import Record
 from umbel.cli.runs_tail import Screen, follow_run, screen_for
-from umbel.errors import Misconfigured
+from umbel.errors import Misconfigured, NotFound
 from umbel.service import Service, Wanted
 
 _NO_WORKSPACE: Final = "none: file tools find no folder; --workspace DIR names one"
@@ -38,6 +38,8 @@ class CreateOptions:
     workspace: Path | None = None
     thread: str | None = None
     run_id: str | None = None
+    makes_thread: bool = False
+    """A `thread` that stands for none yet makes one."""
 
 
 def create_command(
@@ -48,6 +50,7 @@ def create_command(
     Raises:
         InvalidInput: the request cannot be stored as it is.
         IdReused: the id of --run-id stands for another request.
+        NotFound: there is no thread of the id of --thread.
         Misconfigured: no system is named or found, or the agent, the model or the folder is wrong.
         Unavailable: PostgreSQL does not answer; repeated with the same --run-id, it is one run.
     """
@@ -58,12 +61,13 @@ def create_command(
         workspace=_workspace(options.workspace),
         run_id=options.run_id,
         thread_id=options.thread,
+        makes_thread=options.makes_thread or options.thread is None,
     )
     settings = settings_in_use(data)
     url = required_database(settings)
     refuse_outdated(url)
     with Service(settings) as service:
-        accepted = service.accept(wanted)
+        accepted = _accepted(service, wanted)
         row = service.get(accepted.run_id)
     database = Database(url, role="cli", pool_size=2)
     record = Record(settings, database, settings.tenant, data)
@@ -77,6 +81,16 @@ def create_command(
             return follow_run(record, row, screen, after=0, is_following=True)
     finally:
         database.close()
+
+
+def _accepted(service: Service, wanted: Wanted) -> Accepted:
+    try:
+        return service.accept(wanted)
+    except NotFound as error:
+        raise NotFound(
+            f"{error} Without --thread the run gets a new one, with --new-thread besides it one of "
+            "this id; `umbel runs list --json` shows the threads of runs."
+        ) from error
 
 
 def _workspace(folder: Path | None) -> str | None:

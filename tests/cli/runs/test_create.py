@@ -16,7 +16,7 @@ from tests.models.story import beat, claimed, event_kinds, query, run_row
 from tests.services import Place
 from umbel.cli.runs_create import CreateOptions, create_command
 from umbel.contracts import RunId
-from umbel.errors import IdReused, InvalidInput, Misconfigured
+from umbel.errors import IdReused, InvalidInput, Misconfigured, NotFound
 from umbel.service import Service
 
 WAIT_SECONDS = 120.0
@@ -68,14 +68,23 @@ def test_without_workers_it_says_that_nobody_carries_the_run_out_and_how_to_star
 def test_model_workspace_and_thread_of_the_command_line_are_frozen_into_the_run(
     database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    first, *_ = created(
-        capsys, CreateOptions("One", model="other", workspace=tmp_path, thread="thr_mine")
-    )
+    one = CreateOptions("One", model="other", workspace=tmp_path, thread="thr_mine")
+    first, *_ = created(capsys, replace(one, makes_thread=True))
     second, *rest = created(capsys, CreateOptions("Two", thread="thr_mine"))
     assert (first["model"], first["workspace"]) == ("other", str(tmp_path))
     assert (first["thread_id"], second["thread_id"]) == ("thr_mine", "thr_mine")
     assert (first["is_queued"], second["is_queued"]) == (False, True)
     assert "its thread is busy: it waits for its turn" in [moment["text"] for moment in rest]
+
+
+def test_a_thread_that_does_not_exist_is_refused_with_what_to_do_instead(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(NotFound, match=r"no thread 'thr_typo'\. Without --thread .* --new-thread"):
+        created(capsys, CreateOptions("One", thread="thr_typo"))
+    assert query(database, "SELECT 1 FROM threads") == []
+    named = CreateOptions("One", thread="thr_typo", makes_thread=True)
+    assert [created(capsys, named)[0]["thread_id"] for _ in range(2)] == ["thr_typo"] * 2
 
 
 def test_the_same_id_again_is_the_same_run(
