@@ -102,7 +102,10 @@ class Sweeper:
             Unavailable: PostgreSQL does not answer; the next sweep goes on.
         """
         try:
-            for step in promote_runs(self.database, limit=BATCH):
+            promoted = promote_runs(self.database, limit=BATCH)
+            if promoted:
+                fault("sweep.promoted")
+            for step in promoted:
                 self.bell.ring_step(step.run_id, step.step)
             self.outages.note_answer()
             taken = freed = unknown = 0
@@ -130,6 +133,8 @@ class Sweeper:
             self._count(run_id, settled.ended)
         ended_reads = settle_stalled_reads(self.database, limit=BATCH)
         ended_reads += skip_void_calls(self.database, limit=BATCH)
+        if unknown or ended_reads:
+            fault("sweep.settled")
         for run_id, settled in ended_reads:
             self._note(run_id, settled)
         return taken, freed, len(unknown)
@@ -142,6 +147,8 @@ class Sweeper:
         taken = take_over_runs(
             self.database, dead_after_seconds=self.dead_after_seconds, limit=BATCH
         )
+        if taken:
+            fault("sweep.taken_over")
         for run in taken:
             log.warning(
                 "run taken over",
@@ -178,12 +185,17 @@ class Sweeper:
         calls = due_calls(self.database, self._room(TOOLS_QUEUE, lengths, slots))
         due: list[Ring] = [*steps]
         due += [CallRing(c.call_id, c.tool, c.rings) for c in calls if not self._gave_up(c)]
+        if due:
+            fault("sweep.marked")
         if due and not self.bell.ring_all(due):
+            fault("sweep.take_back_pre")
             take_back_rings(
                 self.database,
                 [ring.run_id for ring in due if isinstance(ring, StepRing)],
                 [ring.call_id for ring in due if isinstance(ring, CallRing)],
             )
+        if due:
+            fault("sweep.rung")
         return len(steps) + len(calls)
 
     def _due_steps(
@@ -209,10 +221,12 @@ class Sweeper:
         if call.effect == "mutation" or call.attempt < MAX_READ_ATTEMPTS:
             return False
         row: CallRow | None = load_call(self.database, call.call_id)
+        fault("sweep.give_up_pre", call_id=call.call_id, run_id=call.run_id)
         try:
             settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
         except Contended:
             return True  # it is due again after its time
+        fault("sweep.give_up_post", call_id=call.call_id, run_id=call.run_id)
         if settled is not None:
             self._note(call.run_id, settled)
         return True

@@ -5,9 +5,9 @@ import time
 
 from loop.transcript import RequestManifest, build_request
 from models.records import RunSpec, load_record
-from models.steps import Claim, Exchange, book_reply
+from models.steps import Claim, Exchange
 from providers.contract import AbortReason, StreamControl, StreamHandle
-from tasks.persisting import persist
+from tasks.giving_back import book_reply
 from tasks.runtime import Runtime
 from umbel.faults import fault
 
@@ -62,7 +62,7 @@ def _ask(runtime: Runtime, claim: Claim, spec: RunSpec, handle: StreamHandle) ->
     # A reply that was whole before the end of its stream came through is a reply.
     is_aborted = reply.failure is not None and reply.failure.error_class == "aborted"
     if is_aborted and handle.reason is not None:
-        persist(lambda: book_reply(runtime.database, claim, exchange, discard=True))
+        book_reply(runtime, claim, exchange, discard=True)
         raise StreamGivenUp(handle.reason)
     return exchange
 

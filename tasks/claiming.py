@@ -15,6 +15,7 @@ from tasks.step import run_step
 from tasks.tool_call import run_call
 from umbel.contracts import CallId, RunId
 from umbel.errors import Unavailable
+from umbel.faults import fault
 from umbel.log_context import afresh
 from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE
 
@@ -61,6 +62,7 @@ def carry_next(runtime: Runtime, look: Look, *, heard_seconds: float = HEARD_SEC
         found = _unless_away(lambda: look(runtime, tenant, heard_seconds))  # noqa: B023 - at once
         if found is None:
             return count
+        fault("next.marked")
         if count == MOST or time.monotonic() - began >= LONGEST_SECONDS:
             found.ring()
             return count

@@ -14,6 +14,7 @@ from models.holding import HeldRun, StartedCall, held_by
 from models.steps import release_own
 from tasks.runtime import Runtime
 from umbel.errors import Unavailable
+from umbel.faults import fault
 
 log: Final = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ class Reconciler:
         """Give back what was forgotten already at the last look; how many rows."""
         forgotten = self._forgotten()
         for row in forgotten & self._seen:
+            facts = _facts_of(row)
+            fault("reconcile.give_back_pre", **facts)
             if isinstance(row, HeldRun):
                 log.error(
                     "forgotten run given back", extra={"run_id": row.run_id, "step_no": row.step}
@@ -46,6 +49,7 @@ class Reconciler:
                     extra={"call_id": row.call_id, "attempt": row.attempt},
                 )
                 self._give_back_call(row)
+            fault("reconcile.give_back_post", **facts)
         count = len(forgotten & self._seen)
         self._seen = forgotten
         return count
@@ -82,3 +86,7 @@ class Reconciler:
                 continue
             except Exception:  # the net must outlive whatever it meets
                 log.exception("comparison with the record failed")
+
+
+def _facts_of(row: HeldRun | StartedCall) -> dict[str, str]:
+    return {"run_id": row.run_id} if isinstance(row, HeldRun) else {"call_id": row.call_id}

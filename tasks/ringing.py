@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from scheduler.bell import CallRing, Ring, StepRing
 from tasks.queue_room import QueueRoom
 from umbel.contracts import CallId, RunId
+from umbel.faults import fault
 from umbel.log_context import current
 from umbel.names import CALL, LOOP_QUEUE, STEP, TOOLS_QUEUE
 
@@ -107,6 +108,7 @@ class Ringer:
         else:
             name, queue, arguments = CALL, TOOLS_QUEUE, [ring.call_id]
             task_id, shown = ring.call_id, f"{ring.tool} {ring.call_id}"
+        fault("ring.pre_send", task_id=task_id)
         self._app.send_task(
             name,
             args=arguments,
@@ -119,6 +121,7 @@ class Ringer:
             ignore_result=True,
             producer=producer,
         )
+        fault("ring.post_send", task_id=task_id)
 
     def _headers(self, ring: Ring) -> dict[str, str]:
         """For instrumentations of Celery, which go on from there."""

@@ -6,26 +6,25 @@ from typing import Final, assert_never
 
 from loop.decide import RunSnapshot, decide
 from loop.decision import Answer, Decision, Discard, Dispatch, Pause, Retry
+from loop.repetition import steps_to_look_at
 from loop.response import ModelTurn, response_of
+from models.recent_calls import load_recent_calls
 from models.records import RunSpec
 from models.steps import (
     Applied,
     Claim,
     Exchange,
-    book_reply,
     claim_step,
     commit_answer,
     commit_dispatch,
     commit_pause,
     commit_retry,
-    fail_run,
-    hand_back,
     is_step_ready,
-    release_own,
 )
 from tasks.asking import StreamGivenUp, ask_model
+from tasks.giving_back import book_reply, fail_run, hand_back, release_own
 from tasks.persisting import persist
-from tasks.planning import any_can_run, plan_calls
+from tasks.planning import pause_after_mistakes, plan_calls
 from tasks.runtime import Runtime
 from umbel.contracts import RunId
 from umbel.errors import InvariantBroken, Unavailable
@@ -62,6 +61,7 @@ def run_step(runtime: Runtime, run_id: RunId, step: int) -> str:
         outcome = _run_alone(runtime, run_id, step)
     # Only now: this very process may hear the bell while it still rings.
     _ring(runtime, run_id, outcome.applied)
+    fault("step.rung", run_id=run_id, step=str(step))
     return outcome.summary
 
 
@@ -75,6 +75,7 @@ def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
         runtime.meter.idle(STEP)
         return StepOutcome("held by another worker")
     try:
+        fault("step.locked", run_id=run_id, step=str(step))
         return _claim_and_carry(runtime, run_id, step)
     finally:
         # Before ringing: whoever hears the bell must find the lock free.
@@ -101,16 +102,19 @@ def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
 def _claim(runtime: Runtime, run_id: RunId, step: int, *, may_risk: bool) -> Claim | None:
     database, worker = runtime.database, runtime.worker
     try:
-        return claim_step(database, run_id, step, worker, replace(runtime.duty, may_risk=may_risk))
+        claim = claim_step(database, run_id, step, worker, replace(runtime.duty, may_risk=may_risk))
+        if claim is not None:
+            fault("step.claim_committed", run_id=run_id, step=str(step))
     except BaseException:  # an outage, or this greenlet was killed: the process lives on
         # The claim may have been committed and only its answer lost: a run held by a living worker
         # that does not know of it would wait for ever.
-        persist(lambda: release_own(database, run_id, step, worker))
+        release_own(runtime, run_id, step)
         raise
+    return claim
 
 
 def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
-    database, run_id, step = runtime.database, claim.run_id, claim.step
+    run_id, step = claim.run_id, claim.step
     bind(run_id=run_id, step_no=step, fence=claim.fence)
     try:
         fault("step.claimed", run_id=run_id, step=str(step))
@@ -119,9 +123,7 @@ def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
     except StreamGivenUp as given_up:
         detail = str(given_up)
         # At a drain hundreds end at once: the sweeper's next tick rings for them all.
-        is_back = persist(
-            lambda: hand_back(database, claim, wait_seconds=0, detail=detail, is_failure=False)
-        )
+        is_back = hand_back(runtime, claim, wait_seconds=0, detail=detail, is_failure=False)
         if is_back and detail == "stop":  # nobody held it back any more: that was its end
             _note_end(runtime, run_id, "cancelled", "owner_stop")
         is_due = is_back and detail == "steer"  # its author waits for the next request
@@ -143,7 +145,7 @@ def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
         return _decide_and_commit(runtime, claim, spec, exchange)
     except BaseException:
         # The reply is paid for: book it alone, and the next claim applies it without asking again.
-        persist(lambda: book_reply(runtime.database, claim, exchange, discard=False))
+        book_reply(runtime, claim, exchange, discard=False)
         raise
 
 
@@ -179,9 +181,10 @@ def _commit(
         case Answer():
             return _answer(runtime, claim, exchange, decision)
         case Dispatch(calls=proposed):
-            calls = plan_calls(proposed, spec, runtime.hooks)
-            if claim.corrections >= spec.policy.corrections and not any_can_run(calls):
-                pause = Pause("repeated_failure", _told_often_enough(claim))
+            history = load_recent_calls(database, claim, steps_to_look_at(spec.policy))
+            calls = plan_calls(proposed, spec, runtime.hooks, history)
+            pause = pause_after_mistakes(calls, claim.corrections, spec.policy)
+            if pause is not None:
                 return _pause(runtime, claim, exchange, pause)
             return persist(lambda: commit_dispatch(database, claim, exchange, calls))
         case Retry():
@@ -225,23 +228,14 @@ def _answer(runtime: Runtime, claim: Claim, exchange: Exchange, answer: Answer) 
     return _noted(runtime, claim, applied, "completed")
 
 
-def _told_often_enough(claim: Claim) -> str:
-    return (
-        f"No call of the last {claim.corrections + 1} steps could be run, although the model was "
-        "told each time what was wrong; `umbel runs get RUN` shows the calls."
-    )
-
-
 def _book_stale(runtime: Runtime, claim: Claim, exchange: Exchange) -> StepOutcome:
     """The run has moved on: keep the reply and its usage, and leave the run alone.
 
     A second look tells a moved run from a commit whose answer was lost.
     """
-    booked = persist(lambda: book_reply(runtime.database, claim, exchange, discard=True))
+    booked = book_reply(runtime, claim, exchange, discard=True)
     detail = "The reply was stale."
-    back = persist(
-        lambda: hand_back(runtime.database, claim, wait_seconds=0, detail=detail, is_failure=False)
-    )
+    back = hand_back(runtime, claim, wait_seconds=0, detail=detail, is_failure=False)
     if not booked and not back:
         return StepOutcome("already recorded")
     runtime.meter.fenced_out()
@@ -263,17 +257,11 @@ def _give_back_after(runtime: Runtime, claim: Claim, error: BaseException) -> No
         extra={"run_id": claim.run_id, "step_no": claim.step, "fence": claim.fence},
     )
     if isinstance(error, InvariantBroken) or (is_failure and claim.claims >= MAX_CLAIMS):
-        if persist(
-            lambda: fail_run(runtime.database, claim, reason="corrupt_record", detail=detail)
-        ):
+        if fail_run(runtime, claim, reason="corrupt_record", detail=detail):
             _note_end(runtime, claim.run_id, "failed", "corrupt_record")
         return
     wait = float(claim.claims)
-    persist(
-        lambda: hand_back(
-            runtime.database, claim, wait_seconds=wait, detail=detail, is_failure=is_failure
-        )
-    )
+    hand_back(runtime, claim, wait_seconds=wait, detail=detail, is_failure=is_failure)
 
 
 def _ring(runtime: Runtime, run_id: RunId, applied: Applied) -> None:

@@ -70,7 +70,9 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     spec = runtime.specs.get(call.run_id)
     tool = _find_tool(runtime, call, spec)
     if isinstance(tool, Refused):
+        fault("call.give_up_pre", call_id=call.call_id, run_id=call.run_id)
         settled = give_up(runtime.database, call, tool)
+        fault("call.give_up_post", call_id=call.call_id, run_id=call.run_id)
         if settled is not None:
             _note_settled(runtime, call, settled)
         _ring(runtime, call, settled)
@@ -127,25 +129,33 @@ def _too_late(started: Started, asked_at: float) -> Errored | None:
 
 def _hand_back(runtime: Runtime, started: Started) -> str:
     """Leave a read that was cut short to another worker, or end it where nobody would run it."""
-    if persist(lambda: hand_back_read(runtime.database, started)):
-        runtime.ringer.ring_call(started.call.call_id, started.call.tool)
+    call = started.call
+    fault("call.hand_back_pre", call_id=call.call_id, run_id=call.run_id)
+    is_back = persist(lambda: hand_back_read(runtime.database, started))
+    fault("call.hand_back_post", call_id=call.call_id, run_id=call.run_id)
+    if is_back:
+        runtime.ringer.ring_call(call.call_id, call.tool)
         return "handed back: this worker is about to end"
     cut = Errored(error_text("interrupted", "The worker ended, and the run had moved on."))
     settled = persist(lambda: settle(runtime.database, started, cut, cut.text))
-    _count(runtime, started.call, settled, cut)
-    _ring(runtime, started.call, settled)
+    _count(runtime, call, settled, cut)
+    _ring(runtime, call, settled)
     return "ended early: its run has moved on"
 
 
 def _abandon(runtime: Runtime, started: Started) -> None:
     """Give up a call whose outcome is lost: a read runs again, of a change nobody knows."""
-    if started.call.effect == "mutation":
+    call = started.call
+    fault("call.abandon_pre", call_id=call.call_id, run_id=call.run_id)
+    if call.effect == "mutation":
         gone = Unknown("The worker's code was ended while the change was on its way.")
         settled = persist(lambda: settle(runtime.database, started, gone, ""))
-        _count(runtime, started.call, settled, gone)
-        _ring(runtime, started.call, settled)
+        fault("call.abandon_post", call_id=call.call_id, run_id=call.run_id)
+        _count(runtime, call, settled, gone)
+        _ring(runtime, call, settled)
     else:
         persist(lambda: free_own_read(runtime.database, started))
+        fault("call.abandon_post", call_id=call.call_id, run_id=call.run_id)
 
 
 def _find_tool(runtime: Runtime, call: CallRow, spec: RunSpec) -> Tool | Refused:
@@ -173,10 +183,17 @@ def _start(runtime: Runtime, call: CallRow) -> Started | None:
     write = record_intent if is_change else start_read
     try:
         started = write(runtime.database, call, runtime.worker)
+        if started is not None:
+            fault("call.start_committed", call_id=call.call_id, run_id=call.run_id)
     except Unavailable:
         # It may have been committed and only the answer lost. Nothing has been sent: if the row
         # says that it is ours, it may be sent now.
-        started = persist(lambda: find_own_start(runtime.database, call, runtime.worker))
+        return persist(lambda: find_own_start(runtime.database, call, runtime.worker))
+    except BaseException:  # a killed greenlet, whose process lives on
+        unheard = persist(lambda: find_own_start(runtime.database, call, runtime.worker))
+        if unheard is not None:
+            _abandon(runtime, unheard)
+        raise
     return started
 
 

@@ -11,6 +11,7 @@ from tasks.drain_reads import ToolCode
 from tools.resources import check_resource
 from tools.workspace import DirectoryWorkspace
 from umbel.errors import Misconfigured, Unavailable
+from umbel.faults import fault
 from umbel.tool import EvidencePage, EvidenceReader, ToolFailed, Workspace
 
 _PROGRESS_SECONDS: Final = 1.0
@@ -95,6 +96,7 @@ class RunToolContext:
         try:
             with self._code.closed():
                 extend_deadline(self._database, self._started)
+                fault("call.progress_saved", call_id=self.call_id, run_id=self.run_id)
         except Unavailable:
             # The deadline may pass meanwhile; the outcome still lands, as a late receipt.
             return

@@ -1,0 +1,59 @@
+"""How a step leaves a run without deciding it: a reply booked alone, a run freed, back, or failed.
+
+Each write is a compare-and-set that is tried until PostgreSQL answers, between two named points.
+"""
+
+from models import steps
+from models.steps import Claim, Exchange
+from tasks.persisting import persist
+from tasks.runtime import Runtime
+from umbel.contracts import RunId
+from umbel.faults import fault
+from umbel.names import Reason
+
+
+def book_reply(runtime: Runtime, claim: Claim, exchange: Exchange, *, discard: bool) -> bool:
+    """Book usage and reply without a decision; False when the row has one."""
+    facts = {"run_id": claim.run_id, "step": str(claim.step)}
+    fault("reply.book_pre", **facts)
+    booked = persist(lambda: steps.book_reply(runtime.database, claim, exchange, discard=discard))
+    fault("reply.book_post", **facts)
+    return booked
+
+
+def hand_back(
+    runtime: Runtime, claim: Claim, *, wait_seconds: float, detail: str, is_failure: bool
+) -> bool:
+    """Give the run back undecided; False when it is not this claim's any more."""
+    facts = {"run_id": claim.run_id, "step": str(claim.step)}
+    fault("step.hand_back_pre", **facts)
+    is_back = persist(
+        lambda: steps.hand_back(
+            runtime.database,
+            claim,
+            wait_seconds=wait_seconds,
+            detail=detail,
+            is_failure=is_failure,
+        )
+    )
+    fault("step.hand_back_post", **facts)
+    return is_back
+
+
+def release_own(runtime: Runtime, run_id: RunId, step: int) -> bool:
+    """Free a run whose claim may have been committed without an answer."""
+    fault("step.release_pre", run_id=run_id, step=str(step))
+    is_free = persist(lambda: steps.release_own(runtime.database, run_id, step, runtime.worker))
+    fault("step.release_post", run_id=run_id, step=str(step))
+    return is_free
+
+
+def fail_run(runtime: Runtime, claim: Claim, *, reason: Reason, detail: str) -> bool:
+    """End the run as failed; False when it is not this claim's any more."""
+    facts = {"run_id": claim.run_id, "step": str(claim.step)}
+    fault("step.fail_pre", **facts)
+    has_failed = persist(
+        lambda: steps.fail_run(runtime.database, claim, reason=reason, detail=detail)
+    )
+    fault("step.fail_post", **facts)
+    return has_failed
