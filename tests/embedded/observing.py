@@ -11,6 +11,9 @@ from pathlib import Path
 
 import psutil
 
+PATIENCE_SECONDS = 60.0
+"""On a busy machine PostgreSQL alone takes half a minute to end in order."""
+
 
 def processes_below(folder: Path) -> list[psutil.Process]:
     """Every living process that works in `folder` or names it in its command line."""
@@ -27,7 +30,7 @@ def _is_below(process: psutil.Process, folder: Path) -> bool:
     return any(str(folder) in text for text in texts)
 
 
-def eventually(is_true: Callable[[], bool], seconds: float = 15.0) -> bool:
+def eventually(is_true: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> bool:
     """Whether it becomes true in time."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()

@@ -13,7 +13,13 @@ import psycopg
 import pytest
 import redis
 
-from tests.embedded.observing import HOLD, eventually, processes_below, start_python
+from tests.embedded.observing import (
+    HOLD,
+    PATIENCE_SECONDS,
+    eventually,
+    processes_below,
+    start_python,
+)
 from umbel.embedded import EmbeddedServers, embedded_servers
 from umbel.errors import Misconfigured, Unavailable
 
@@ -90,7 +96,7 @@ def test_a_killed_server_is_reported_and_comes_back_on_its_data_and_socket(
         killed = server.pid
         server.watch(ends.put)
         os.kill(killed, signal.SIGKILL)
-        assert ends.get(timeout=10) == -signal.SIGKILL
+        assert ends.get(timeout=PATIENCE_SECONDS) == -signal.SIGKILL
 
         def comes_back() -> bool:
             try:
@@ -162,7 +168,7 @@ def test_ctrl_c_during_the_start_leaves_no_process_and_no_directory(
     with start_python(HOLD, env={"TMPDIR": str(open_folder)}) as process:
         assert eventually(lambda: any(open_folder.glob(f"umbel-*/{moment}")))
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert "KeyboardInterrupt" in output
     assert processes_below(open_folder) == []
     assert list(open_folder.iterdir()) == []

@@ -30,7 +30,8 @@ _LONGEST_SOCKET: Final = "/.s.PGSQL.5432"
 _SOCKET_PATH_BYTES: Final = 107
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._/-]+")
 """Paths that need quoting neither in a URL nor in either server's configuration."""
-_LEFTOVER_SECONDS: Final = 15.0
+_LEFTOVER_SECONDS: Final = 60.0
+"""Servers whose owner was killed end by themselves, PostgreSQL after a checkpoint."""
 _OWNER_SECONDS: Final = 0.3
 """Whoever only looks whether the lock is taken holds it for a moment."""
 _LARGE_LOG_BYTES: Final = 10_000_000
