@@ -8,13 +8,17 @@ from typing import Any, Final, cast
 import psycopg
 from psycopg.rows import dict_row
 from sqlalchemy import Connection, Engine, create_engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from umbel.errors import Contended, InvariantBroken, Unavailable
 
 Row = dict[str, Any]
 Statement = tuple[str, Mapping[str, Any]]
+
+# What PostgreSQL tells a process that was frozen in a transaction when it goes on. psycopg does not
+# call it an OperationalError; it is an outage like any other.
+_CUT_OFF: Final = psycopg.errors.IdleInTransactionSessionTimeout
 
 MAX_CONFLICTS: Final = 5
 """Tries of a transaction that PostgreSQL ended because of a deadlock or a conflict."""
@@ -75,6 +79,10 @@ class Database:
                 yield connection
         except (OperationalError, PoolTimeoutError) as error:
             raise Unavailable(f"PostgreSQL does not answer: {error}") from error
+        except InternalError as error:
+            if not isinstance(error.orig, _CUT_OFF):
+                raise
+            raise Unavailable(f"PostgreSQL has ended the connection: {error}") from error
 
     def close(self) -> None:
         """Close every idle connection."""
@@ -98,7 +106,7 @@ class Database:
             ) from error
         except psycopg.errors.LockNotAvailable as error:
             raise Contended("A row is locked by somebody else.") from error
-        except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+        except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, _CUT_OFF) as error:
             # Read-only: a standby, or a primary that was fenced off. Another connection may differ.
             if connection.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
                 connection.close()

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import make_url, text
 
 from loop.outcome import Returned
 from models.calls import settle
@@ -176,3 +176,20 @@ def test_a_database_that_is_read_only_for_a_while_is_an_outage(
             admin.execute("SET default_transaction_read_only = off")
             admin.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
     pool.run(("UPDATE runs SET fence = fence", {}))
+
+
+def test_a_process_that_was_frozen_in_a_transaction_meets_an_outage(database: Database) -> None:
+    def goes_on_too_late() -> None:
+        with database.begin() as connection:
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '20ms'"))
+            pid = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+            here = "SELECT 1 FROM pg_stat_activity WHERE pid = %(pid)s"
+            wait_until(lambda: not query(database, here, pid=pid), 20, "it is cut off")
+            connection.execute(text("SELECT 1"))
+
+    with pytest.raises(Unavailable):
+        goes_on_too_late()
+    with pytest.raises(Unavailable):
+        database.run(("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '25P03'; END $$", {}))
+
+    assert query(database, "SELECT 1 AS one") == [{"one": 1}]
