@@ -263,7 +263,7 @@ e AS (
     jsonb_build_object('step', r.step, 'detail', %(detail)s::text), r.fence FROM r
   UNION ALL
   SELECT r.id, r.seq + 1, {_CANCELLED} FROM r WHERE r.status = 'cancelled')
-SELECT work, step FROM r
+SELECT status FROM r
 """  # noqa: S608 - constant text, no input
 
 # A claim whose answer was lost: the process knows that none of its own code carries the run. Run
@@ -278,7 +278,7 @@ WITH r AS (
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
   SELECT r.id, r.seq, {_CANCELLED} FROM r WHERE r.status = 'cancelled')
-SELECT id FROM r
+SELECT status FROM r
 """  # noqa: S608 - constant text, no input
 
 FAIL_RUN: Final = f"""

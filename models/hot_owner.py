@@ -8,6 +8,9 @@ the second does nothing.
 
 from typing import Final
 
+from models.tallies import count_each
+from umbel.tallies import RUNS_SETTLED
+
 _ONCE: Final = """
 (%(key)s::text IS NULL OR NOT EXISTS (
   SELECT 1 FROM events d WHERE d.run_id = %(run_id)s AND d.data ->> 'key' = %(key)s))
@@ -68,6 +71,9 @@ _SKIPPED_EVENTS: Final = """
   FROM r, skipped s
 """
 
+_COUNT_STOPPED: Final = count_each(RUNS_SETTLED, "cancelled", "owner_stop", of="r WHERE r.ends")
+_COUNT_PAUSED: Final = count_each(RUNS_SETTLED, "paused", "unknown_outcome", of="r WHERE r.pauses")
+
 # A run that nobody acts on any more is at its end; another one ends with its last settle, with its
 # holder's hand-back, or with the takeover of a dead holder.
 STOP: Final = f"""
@@ -89,6 +95,7 @@ r AS (
   WHERE runs.id = t.id
   RETURNING runs.id, runs.tenant, runs.thread_id, runs.fence, k.skipped, n.ends,
     next_seq - 1 - k.skipped - n.ends::int AS seq),
+counted AS ({_COUNT_STOPPED}),
 b AS (
   UPDATE steers SET state = 'returned', settled_at = now() FROM r
   WHERE steers.run_id = r.id AND steers.state = 'accepted'),
@@ -143,6 +150,7 @@ r AS (
   RETURNING runs.id, runs.tenant, runs.thread_id, runs.fence, runs.steers AS rev, runs.step,
     runs.work, t.is_foreign, k.skipped, n.joins AND unknowns > 0 AS pauses,
     next_seq - 1 - k.skipped - (n.joins AND unknowns > 0)::int AS seq, n.joins),
+counted AS ({_COUNT_PAUSED}),
 h AS (
   UPDATE threads SET owner_must_approve = true FROM r
   WHERE threads.id = r.thread_id AND r.is_foreign AND NOT threads.owner_must_approve),

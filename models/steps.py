@@ -17,7 +17,7 @@ from models.hot_sweep import PROMOTE
 from models.schema import parse_stored
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId, new_id
 from umbel.errors import InvariantBroken
-from umbel.names import Reason
+from umbel.names import Reason, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,18 @@ class Applied:
     """Runs of the thread whose turn it now is, with their step."""
 
 
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """A run that its holder has let go of."""
+
+    status: RunStatus
+
+    @property
+    def ended(self) -> tuple[RunStatus, Reason] | None:
+        """Status and reason of the run, if that was its end: a stop had come meanwhile."""
+        return ("cancelled", "owner_stop") if self.status == "cancelled" else None
+
+
 def claim_step(
     database: Database, run_id: RunId, step: int, worker: WorkerId, duty: Duty = FRESH
 ) -> Claim | None:
@@ -182,8 +194,8 @@ def book_reply(database: Database, claim: Claim, exchange: Exchange, *, discard:
 
 def hand_back(
     database: Database, claim: Claim, *, wait_seconds: float, detail: str, is_failure: bool
-) -> bool:
-    """Give the run back unapplied, for any worker to claim after the wait.
+) -> GivenBack | None:
+    """Give the run back unapplied, for any worker to claim after the wait; None: it is not held.
 
     Only a failure counts against the step's claims.
     """
@@ -193,17 +205,17 @@ def hand_back(
         "uncounted": 0 if is_failure else 1,
     }
     [rows] = database.run((hot.HAND_BACK, _held(claim) | parameters))
-    return bool(rows)
+    return GivenBack(rows[0]["status"]) if rows else None
 
 
-def release_own(database: Database, run_id: RunId, step: int, worker: WorkerId) -> bool:
+def release_own(database: Database, run_id: RunId, step: int, worker: WorkerId) -> GivenBack | None:
     """Free a run that `worker` holds without knowing it: the answer to its claim was lost.
 
-    The caller makes sure that nothing else in its process carries the run.
+    None: it does not hold it. The caller makes sure that nothing else in its process carries it.
     """
     parameters = {"run_id": run_id, "step": step, "worker": worker}
     _, rows = database.run((hot.LOCK_RUN, parameters), (hot.RELEASE_OWN, parameters))
-    return bool(rows)
+    return GivenBack(rows[0]["status"]) if rows else None
 
 
 def fail_run(database: Database, claim: Claim, *, reason: Reason, detail: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from models.database import Database
-from umbel.tallies import COUNTED, Series
+from umbel.tallies import COUNTED, Counted, Series
 
 # Rows in one order for all: two processes that add to the same rows wait, and never for each other.
 _ADD: Final = """
@@ -27,6 +27,19 @@ def add_tallies(database: Database, increments: Mapping[Series, float]) -> None:
     rows = [(*_row_of(series), n) for series, n in increments.items()]
     names, labels, n = zip(*rows, strict=True) if rows else ((), (), ())
     database.run((_ADD, {"names": list(names), "labels": list(labels), "n": list(n)}))
+
+
+def count_each(metric: Counted, *values: str, of: str) -> str:
+    """Statement that counts the rows of `of`, for a CTE of the very statement that settles them.
+
+    For writes of whoever may come, a command as well as a service: such a process counts nothing
+    itself. It holds the count's row until its commit: not for what happens at every step.
+    """
+    name, labels = _row_of(Series(metric.name, values))
+    return (
+        f"INSERT INTO tallies (name, labels, n) SELECT '{name}', '{labels}', count(*) FROM {of} "  # noqa: S608 - constant text, no input
+        "HAVING count(*) > 0 ON CONFLICT (name, labels) DO UPDATE SET n = tallies.n + excluded.n"
+    )
 
 
 def load_tallies(database: Database) -> dict[Series, float]:

@@ -4,7 +4,7 @@ Each write is a compare-and-set that is tried until PostgreSQL answers, between 
 """
 
 from models import steps
-from models.steps import Claim, Exchange
+from models.steps import Claim, Exchange, GivenBack
 from tasks.persisting import persist
 from tasks.runtime import Runtime
 from umbel.contracts import RunId
@@ -23,11 +23,11 @@ def book_reply(runtime: Runtime, claim: Claim, exchange: Exchange, *, discard: b
 
 def hand_back(
     runtime: Runtime, claim: Claim, *, wait_seconds: float, detail: str, is_failure: bool
-) -> bool:
-    """Give the run back undecided; False when it is not this claim's any more."""
+) -> GivenBack | None:
+    """Give the run back undecided; None when it is not this claim's any more."""
     facts = {"run_id": claim.run_id, "step": str(claim.step)}
     fault("step.hand_back_pre", **facts)
-    is_back = persist(
+    given_back = persist(
         lambda: steps.hand_back(
             runtime.database,
             claim,
@@ -37,15 +37,18 @@ def hand_back(
         )
     )
     fault("step.hand_back_post", **facts)
-    return is_back
+    if given_back is not None:
+        runtime.note_end(claim.run_id, given_back.ended)
+    return given_back
 
 
-def release_own(runtime: Runtime, run_id: RunId, step: int) -> bool:
+def release_own(runtime: Runtime, run_id: RunId, step: int) -> None:
     """Free a run whose claim may have been committed without an answer."""
     fault("step.release_pre", run_id=run_id, step=str(step))
-    is_free = persist(lambda: steps.release_own(runtime.database, run_id, step, runtime.worker))
+    freed = persist(lambda: steps.release_own(runtime.database, run_id, step, runtime.worker))
     fault("step.release_post", run_id=run_id, step=str(step))
-    return is_free
+    if freed is not None:
+        runtime.note_end(run_id, freed.ended)
 
 
 def fail_run(runtime: Runtime, claim: Claim, *, reason: Reason, detail: str) -> bool:
@@ -56,4 +59,6 @@ def fail_run(runtime: Runtime, claim: Claim, *, reason: Reason, detail: str) -> 
         lambda: steps.fail_run(runtime.database, claim, reason=reason, detail=detail)
     )
     fault("step.fail_post", **facts)
+    if has_failed:
+        runtime.note_end(claim.run_id, ("failed", reason))
     return has_failed

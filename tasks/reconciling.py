@@ -42,7 +42,7 @@ class Reconciler:
                 log.error(
                     "forgotten run given back", extra={"run_id": row.run_id, "step_no": row.step}
                 )
-                release_own(self._runtime.database, row.run_id, row.step, self._runtime.worker)
+                self._release(row)
             else:
                 log.error(
                     "forgotten call given back",
@@ -66,6 +66,12 @@ class Reconciler:
             ]
         )
 
+    def _release(self, row: HeldRun) -> None:
+        runtime = self._runtime
+        freed = release_own(runtime.database, row.run_id, row.step, runtime.worker)
+        if freed is not None:
+            runtime.note_end(row.run_id, freed.ended)
+
     def _give_back_call(self, row: StartedCall) -> None:
         database = self._runtime.database
         call = load_call(database, row.call_id)
@@ -73,7 +79,11 @@ class Reconciler:
             return
         started = Started(call, self._runtime.worker, row.attempt, row.args_text)
         if call.effect == "mutation":
-            settle(database, started, Unknown("Its worker has forgotten it."), "")
+            forgotten = Unknown("Its worker has forgotten it.")
+            settled = settle(database, started, forgotten, "")
+            if settled is not None:
+                self._runtime.meter.outcome_unknown()
+                self._runtime.note_end(call.run_id, settled.ended)
         else:
             free_own_read(database, started)
 

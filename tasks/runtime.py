@@ -34,7 +34,7 @@ from tools.registry import ToolRegistry, load_registry
 from tools.typed_check import TypedArgumentsCheck
 from umbel.contracts import RunId, WorkerId
 from umbel.errors import Misconfigured
-from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, WIRES, WireName
+from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, WIRES, Reason, RunStatus, WireName
 from umbel.settings import Settings
 
 
@@ -101,6 +101,12 @@ class Runtime:
         return LivePublisher(
             self.redis, prefix=self.redis_prefix, run_id=run_id, step=step, attempt=attempt
         )
+
+    def note_end(self, run_id: RunId, ended: tuple[RunStatus, Reason | None] | None) -> None:
+        """Count and trace the end of a run that this process has committed; None: it goes on."""
+        if ended is not None:
+            self.meter.run_settled(*ended)
+            self.tracer.run_settled(run_id)
 
     def close(self) -> None:
         """Close what holds connections."""

@@ -123,10 +123,9 @@ def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
     except StreamGivenUp as given_up:
         detail = str(given_up)
         # At a drain hundreds end at once: the sweeper's next tick rings for them all.
-        is_back = hand_back(runtime, claim, wait_seconds=0, detail=detail, is_failure=False)
-        if is_back and detail == "stop":  # nobody held it back any more: that was its end
-            _note_end(runtime, run_id, "cancelled", "owner_stop")
-        is_due = is_back and detail == "steer"  # its author waits for the next request
+        back = hand_back(runtime, claim, wait_seconds=0, detail=detail, is_failure=False)
+        # Its author waits for the next request.
+        is_due = back is not None and back.ended is None and detail == "steer"
         return StepOutcome(f"handed back: {detail}", Applied(next_step=step if is_due else None))
     except BaseException as error:  # whatever it was must leave the run with somebody
         _give_back_after(runtime, claim, error)
@@ -211,13 +210,8 @@ def _noted(
 ) -> Applied | None:
     """The same; tells of the run that was settled by it."""
     if applied is not None:
-        _note_end(runtime, claim.run_id, status, reason)
+        runtime.note_end(claim.run_id, (status, reason))
     return applied
-
-
-def _note_end(runtime: Runtime, run_id: RunId, status: RunStatus, reason: Reason | None) -> None:
-    runtime.meter.run_settled(status, reason)
-    runtime.tracer.run_settled(run_id)
 
 
 def _answer(runtime: Runtime, claim: Claim, exchange: Exchange, answer: Answer) -> Applied | None:
@@ -236,11 +230,12 @@ def _book_stale(runtime: Runtime, claim: Claim, exchange: Exchange) -> StepOutco
     booked = book_reply(runtime, claim, exchange, discard=True)
     detail = "The reply was stale."
     back = hand_back(runtime, claim, wait_seconds=0, detail=detail, is_failure=False)
-    if not booked and not back:
+    if not booked and back is None:
         return StepOutcome("already recorded")
     runtime.meter.fenced_out()
     log.info("reply discarded", extra={"run_id": claim.run_id, "step_no": claim.step})
-    applied = Applied(next_step=claim.step) if back else Applied()
+    is_due = back is not None and back.ended is None
+    applied = Applied(next_step=claim.step) if is_due else Applied()
     return StepOutcome("fenced out, usage booked", applied)
 
 
@@ -257,8 +252,7 @@ def _give_back_after(runtime: Runtime, claim: Claim, error: BaseException) -> No
         extra={"run_id": claim.run_id, "step_no": claim.step, "fence": claim.fence},
     )
     if isinstance(error, InvariantBroken) or (is_failure and claim.claims >= MAX_CLAIMS):
-        if fail_run(runtime, claim, reason="corrupt_record", detail=detail):
-            _note_end(runtime, claim.run_id, "failed", "corrupt_record")
+        fail_run(runtime, claim, reason="corrupt_record", detail=detail)
         return
     wait = float(claim.claims)
     hand_back(runtime, claim, wait_seconds=wait, detail=detail, is_failure=is_failure)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from loop.response import ModelTurn, Usage
-from models.calls import Settled
 from umbel.agent_settings import ModelSettings
 from umbel.names import LOOP_QUEUE, TOOLS_QUEUE, Reason, RunStatus
 from umbel.tallies import (
@@ -81,11 +80,6 @@ class Meter:
     def run_settled(self, status: RunStatus, reason: Reason | None = None) -> None:
         """A run was settled by this process."""
         self.tallies.add(RUNS_SETTLED, status, reason or "")
-
-    def call_settled(self, settled: Settled) -> None:
-        """An outcome was recorded, and may have settled the run."""
-        if settled.ended is not None:
-            self.run_settled(*settled.ended)
 
     def outcome_unknown(self) -> None:
         """A change was recorded as unknown."""

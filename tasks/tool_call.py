@@ -74,7 +74,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
         settled = give_up(runtime.database, call, tool)
         fault("call.give_up_post", call_id=call.call_id, run_id=call.run_id)
         if settled is not None:
-            _note_settled(runtime, call, settled)
+            runtime.note_end(call.run_id, settled.ended)
         _ring(runtime, call, settled)
         return "refused: no such tool here"
     asked_at = time.monotonic()
@@ -250,15 +250,9 @@ def _count(runtime: Runtime, call: CallRow, settled: Settled | None, outcome: To
     if settled is None:
         runtime.meter.fenced_out()
         return
-    _note_settled(runtime, call, settled)
+    runtime.note_end(call.run_id, settled.ended)
     if isinstance(outcome, Unknown):
         runtime.meter.outcome_unknown()
-
-
-def _note_settled(runtime: Runtime, call: CallRow, settled: Settled) -> None:
-    runtime.meter.call_settled(settled)
-    if settled.ended is not None:
-        runtime.tracer.run_settled(call.run_id)
 
 
 def _ring(runtime: Runtime, call: CallRow, settled: Settled | None) -> None:

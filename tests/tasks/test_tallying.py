@@ -1,17 +1,22 @@
 """What a process counts, and how its counts get into the record."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Thread
 
 import pytest
 
+from loop.outcome import Unknown
 from loop.response import Failure, ModelTurn, Usage
+from models.calls import free_own_read, settle
 from models.database import Database
+from models.owner import steer_run, stop_run
 from models.tallies import add_tallies, load_tallies
+from tasks.reconciling import Reconciler
 from tasks.tally_writer import MAX_LABEL_SETS, TallyWriter
 from tasks.tallying import Meter
-from tests.factories import RunWish, a_run, a_tool
-from tests.models.story import change
+from tests.factories import OWNER, RunWish, a_run, a_tool
+from tests.models.story import CHANGE, READ, change, claimed, dispatched, run_row, started
 from tests.tasks.process import Process, a_process, asked, said
 from tests.worker_processes import wait_until
 from umbel.agent_settings import ModelSettings
@@ -23,7 +28,9 @@ from umbel.tallies import (
     OTHER,
     QUEUE_WAIT,
     REDELIVERED,
+    RUNS_SETTLED,
     STEP_DURATION,
+    UNKNOWN_OUTCOMES,
     Series,
     Tallies,
 )
@@ -46,6 +53,64 @@ def wait_counts(process: Process) -> dict[str, float]:
             name = f"{series.metric}/{','.join(series.values)}"
             found[name] = found.get(name, 0) + n
     return found
+
+
+CANCELLED = (RUNS_SETTLED.name, "cancelled", "owner_stop")
+UNKNOWN = (RUNS_SETTLED.name, "paused", "unknown_outcome")
+
+
+def test_what_an_owner_ends_is_counted_with_it(database: Database) -> None:
+    for _ in range(2):
+        run_id = a_run(database).run_id
+        for _ in range(2):
+            stop_run(database, run_id, OWNER)
+    step = dispatched(database, READ, CHANGE)
+    read, sent = (started(database, call_id) for call_id in step.calls)
+    settle(database, sent, Unknown("gone"), "")
+    free_own_read(database, read)
+    steer_run(database, step.run_id, OWNER, "Look elsewhere.", "redirect")
+    assert run_row(database, step.run_id)["reason"] == "unknown_outcome"
+    stop_run(database, claimed(database).run_id, OWNER)  # ends later, with its holder
+    assert load_tallies(database) == {
+        Series(CANCELLED[0], CANCELLED[1:]): 2.0,
+        Series(UNKNOWN[0], UNKNOWN[1:]): 1.0,
+    }
+
+
+@pytest.mark.parametrize("way", ["stale reply", "unexpected error", "lost claim"])
+def test_a_run_that_ends_as_it_is_given_back_is_counted_once(database: Database, way: str) -> None:
+    process = a_process(database)
+    run_id = a_run(database).run_id
+
+    def stopped(_: object) -> ModelTurn:
+        stop_run(database, run_id, OWNER)
+        if way == "unexpected error":
+            raise RuntimeError
+        return said()
+
+    process.model.script.append(stopped)
+    if way == "lost claim":
+        claimed(database, run_id, worker=process.worker)
+        stop_run(database, run_id, OWNER)
+        reconciler = Reconciler(process.runtime)
+        assert [reconciler.look() for _ in range(3)] == [0, 1, 0]
+    else:
+        with suppress(RuntimeError):
+            process.step(run_id)
+    assert run_row(database, run_id)["status"] == "cancelled"
+    assert counted(process)[CANCELLED] == 1
+    assert load_tallies(database) == {}
+
+
+def test_a_change_that_its_worker_has_forgotten_is_counted_with_the_pause(
+    database: Database,
+) -> None:
+    process = a_process(database)
+    step = dispatched(database, CHANGE)
+    started(database, step.calls[0], process.worker)
+    reconciler = Reconciler(process.runtime)
+    assert [reconciler.look() for _ in range(3)] == [0, 1, 0]
+    assert counted(process) == {UNKNOWN: 1, (UNKNOWN_OUTCOMES.name,): 1}
 
 
 def test_increments_are_taken_once_and_summed() -> None:
