@@ -1,14 +1,21 @@
 """The guard against kombu's lost-connection bug, on the channel class it wraps."""
 
+import os
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from select import select
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
+from kombu import Connection, Consumer, Exchange, Queue
+from kombu.asynchronous import Hub
 from kombu.transport.redis import Channel
 
 from tasks import kombu_guard
@@ -19,6 +26,7 @@ from tests.services import Place
 from tests.worker_processes import Pool, wait_until
 from umbel.contracts import RunId
 from umbel.names import LOOP_QUEUE
+from umbel.redis_url import broker_url
 
 
 @pytest.fixture
@@ -91,3 +99,73 @@ def test_a_worker_with_a_running_task_survives_its_broker_and_consumes_again(
         assert scene.workers.died_unasked() == []
         scene.hurry()
         wait_until(lambda: scene.completed == 1, 20, "the task ends well")
+
+
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_a_loop_goes_on_after_a_reconnect_although_a_child_has_a_copy_of_the_old_socket(
+    channel_class: Any, broker: Broker, is_guarded: bool
+) -> None:
+    """Without the guard it reads for ever what the old socket promised: kombu still has the bug."""
+    if is_guarded:
+        install_guard()
+    with listening_loop(broker) as (channel, tick):
+        pubsub = channel.subclient.connection
+        copy = os.dup(pubsub._sock.fileno())  # as every forked child of a pool has one
+        with redis.Redis.from_url(broker.url) as client:
+            assert client.client_kill_filter(_type="pubsub") == 1
+        # A worker that stood still looks at its connections before it asks the poller.
+        pubsub.next_health_check = 0
+        wait_until(lambda: bool(select([pubsub._sock], [], [], 0)[0]), 5, "the loss has arrived")
+        channel.connection.cycle.maybe_check_subclient_health()
+        with ticking(tick, broker) as ticks:
+            if is_guarded:
+                wait_until(lambda: ticks() > 20, 10, "the loop goes on")
+            else:
+                wait_until(lambda: not has_moved(ticks), 10, "the loop stands still")
+        os.close(copy)
+
+
+@contextmanager
+def listening_loop(broker: Broker) -> Iterator[tuple[Any, Callable[[], object]]]:
+    """A channel that listens to a fanout, as a worker does to remote control, and its loop."""
+    options = {"socket_timeout": 15, "health_check_interval": 10}
+    url = broker_url(broker.url)
+    with closing(Hub()) as hub, Connection(url, transport_options=options) as connection:
+        channel: Any = connection.default_channel
+        queue = Queue("control", Exchange("control", type="fanout"), auto_delete=True)
+        Consumer(channel, [queue], no_ack=True).consume()
+        connection.transport.register_with_event_loop(connection.connection, hub)
+        hub.call_repeatedly(0.02, lambda: None)
+        loop = hub.create_loop()
+        for _ in range(10):
+            next(loop)
+        assert channel._in_listen
+        yield channel, lambda: next(loop)
+
+
+@contextmanager
+def ticking(tick: Callable[[], object], broker: Broker) -> Iterator[Callable[[], int]]:
+    """Let a loop run in a thread of its own until the broker is gone; how often it has run."""
+    made = 0
+
+    def run() -> None:
+        nonlocal made
+        with suppress(redis.RedisError, OSError):
+            while True:
+                tick()
+                made += 1
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield lambda: made
+    finally:
+        broker.kill()  # whoever still reads is let go
+        thread.join(10)
+
+
+def has_moved(ticks: Callable[[], int]) -> bool:
+    """Whether it ran within a second."""
+    before = ticks()
+    threading.Event().wait(1)
+    return ticks() > before

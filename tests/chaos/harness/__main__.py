@@ -5,7 +5,8 @@ import logging
 import sys
 import time
 
-from tests.chaos.harness.campaign import Plan, carry_out
+from tests.chaos.harness.campaign import Plan, Say, carry_out
+from tests.chaos.harness.digest import compare
 from tests.chaos.harness.judge import RULES
 from tests.chaos.harness.mutants import MUTANTS
 from tests.chaos.harness.nemesis import FAULTS
@@ -25,6 +26,15 @@ def main() -> int:
     """Run what the arguments ask for."""
     arguments = _arguments()
     logging.getLogger().addHandler(logging.NullHandler())  # what fails is told by the table
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        _say(f"[{time.monotonic() - began:6.1f}] {line}")
+
+    return _digest(arguments, tell) if arguments.digest else _campaign(arguments, tell)
+
+
+def _campaign(arguments: argparse.Namespace, tell: Say) -> int:
     plan = Plan(
         runs=arguments.runs,
         kills=arguments.kills,
@@ -35,13 +45,24 @@ def main() -> int:
         longest_seconds=arguments.longest or float("inf"),
         mutant=arguments.mutant or None,
     )
-    began = time.monotonic()
-    outcome = carry_out(plan, lambda line: _say(f"[{time.monotonic() - began:6.1f}] {line}"))
+    outcome = carry_out(plan, tell)
     if outcome.violations:
         _say(failure_of(outcome))
     _say("")
     _say(table_of(outcome))
     return 1 if outcome.violations else 0
+
+
+def _digest(arguments: argparse.Namespace, tell: Say) -> int:
+    comparison = compare(arguments.seed, arguments.seconds, tell)
+    for difference in comparison.differences:
+        _say(difference)
+    is_same = comparison.calm.digest == comparison.wiped.digest
+    _say(
+        f"{'the same' if is_same else 'ANOTHER'} digest, "
+        f"throughput {comparison.throughput_ratio:.0%} of that without wipes"
+    )
+    return 0 if is_same else 1
 
 
 def _arguments() -> argparse.Namespace:
@@ -65,6 +86,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--longest", type=float, help="seconds of hurting at most")
     parser.add_argument(
         "--mutant", default="", choices=["", *MUTANTS], help="plant this fault in the product first"
+    )
+    parser.add_argument(
+        "--digest",
+        action="store_true",
+        help="no chaos: the same runs with and without a Redis that is emptied every 10 s",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=120.0, help="of handing in runs for --digest (120)"
     )
     return parser.parse_args()
 

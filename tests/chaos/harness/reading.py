@@ -48,8 +48,15 @@ def trace_of(database: Database, run_id: str) -> list[str]:
             f"{h.event.ref} {h.event.data}" + (f" by {h.worker}" if h.worker else "")
             for h in _events(connection, RunId(run_id))
         ]
-        lines += [f"  {call}" for call in calls_of(connection, RunId(run_id))]
-        lines += [f"  {attempt}" for attempt in attempts_of(connection, RunId(run_id))]
+        lines += [
+            f"  step {call.step}.{call.position} {call.call_id} {call.tool} {call.args_text}: "
+            f"{call.state}, receipt {call.receipt}"
+            for call in calls_of(connection, RunId(run_id))
+        ]
+        lines += [
+            f"  step {a.step} attempt {a.attempt}: {a.state}, {a.decision}, {a.error_class}"
+            for a in attempts_of(connection, RunId(run_id))
+        ]
     return lines
 
 
