@@ -11,7 +11,7 @@ import hmac
 import logging
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from celery import Celery
 from flower.app import Flower  # type: ignore[import-untyped]
@@ -65,9 +65,9 @@ class ClosedFlower(Flower):  # type: ignore[misc]
 
     def update_workers(self, workername: str | None = None) -> Any:
         """Flower's question to one worker or all, remembering whether anybody was there."""
-        is_somebody = workername is not None or bool(self.events.state.workers)
-        self._questions.are_to_somebody = is_somebody
-        return super().update_workers(workername)
+        events = cast("Any", self).events  # of a library without types
+        self._questions.are_to_somebody = workername is not None or bool(events.state.workers)
+        return cast("Any", super()).update_workers(workername)
 
     def serve(self, host: str, port: int) -> None:
         """Listen, and answer until the process is asked to end.

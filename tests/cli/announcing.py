@@ -18,6 +18,7 @@ def running_system(
     redis_prefix: str = "umbel",
     model: str | None = None,
     model_base_url: str | None = None,
+    has_own_servers: bool = True,
 ) -> Generator[RunningSystem]:
     """Announce it for the block, with this process's number and without Flower and metrics."""
     data.mkdir(parents=True, exist_ok=True)
@@ -27,7 +28,9 @@ def running_system(
     system = RunningSystem(
         pid=os.getpid(),
         database_url=database_url,
+        has_own_database=has_own_servers,
         redis_url=redis_url,
+        has_own_redis=has_own_servers,
         redis_prefix=redis_prefix,
         tenant="acme",
         model=model,

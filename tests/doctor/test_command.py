@@ -117,7 +117,9 @@ def test_a_wrong_setting_is_the_one_problem_and_the_rest_is_skipped(tmp_path: Pa
 
 def test_a_directory_on_which_nothing_runs_is_said_so(tmp_path: Path) -> None:
     ended = doctor({}, "--json", "--data", str(tmp_path), cwd=tmp_path)
-    assert "No system runs on" in objects(ended.stdout)["settings"]["found"]
+    finding = objects(ended.stdout)["settings"]
+    assert "No system runs on" in finding["found"]
+    assert finding["remedy"].startswith(f"Start it with `umbel up --data {tmp_path}`")
 
 
 def test_a_running_system_is_looked_at_through_its_directory(place: Place, tmp_path: Path) -> None:

@@ -137,4 +137,10 @@ def test_more_workers_than_connections_are_said_before_they_fail(place: Place) -
 
 def test_a_pool_of_one_counts_one_connection_per_child() -> None:
     settings = Settings(pool_size=1, tool_concurrency=3, control_concurrency=2)
-    assert connections_wanted(settings) == 1 + 5 + 10
+    assert connections_wanted(settings) == (3 + 1) + (3 + 3) + (3 + 2) + 2 * 2
+
+
+def test_the_documented_number_of_connections_is_the_one_that_is_counted() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
+    settings = Settings(pool_size=10, tool_concurrency=8, control_concurrency=2)
+    assert f"Compose as it is: {connections_wanted(settings)} of the default 100" in page

@@ -11,7 +11,7 @@ from umbel.cli.doctor.context import Context, secrets_of
 from umbel.cli.doctor.finding import Finding, problem, skipped
 from umbel.cli.doctor.parts import CHECKS, WITH_INVARIANTS
 from umbel.cli.doctor.rendering import JsonRendering, TextRendering
-from umbel.cli.doctor.running import LIMIT_SECONDS, run_checks
+from umbel.cli.doctor.running import LIMIT_SECONDS, found_and_remedy, run_checks
 from umbel.cli.running_system import find_running, settings_in_use
 from umbel.errors import Misconfigured
 from umbel.settings import load_settings
@@ -41,9 +41,7 @@ def _findings(data: Path | None, *, with_invariants: bool) -> Generator[Finding]
     try:
         context = look_around(data)
     except Misconfigured as error:
-        head, _, faults = str(error).partition("\n")
-        found = " ".join((faults or head).split())
-        yield problem("settings", found, "Correct what is named; docs/configuration.md lists all.")
+        yield _of_settings(str(error))
         yield from (skipped(check.part, "settings") for check in checks[1:])
         return
     yield from run_checks(
@@ -52,6 +50,15 @@ def _findings(data: Path | None, *, with_invariants: bool) -> Generator[Finding]
         secrets=secrets_of(context.settings, os.environ),
         limit_seconds=_INVARIANTS_SECONDS if with_invariants else LIMIT_SECONDS,
     )
+
+
+def _of_settings(message: str) -> Finding:
+    """A list of faults, or one message that ends with what to do."""
+    _, _, faults = message.partition("\n")
+    if not faults:
+        return problem("settings", *found_and_remedy(message))
+    remedy = "Correct what is named; docs/configuration.md lists all."
+    return problem("settings", " ".join(faults.split()), remedy)
 
 
 def look_around(data: Path | None) -> Context:

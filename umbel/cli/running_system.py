@@ -30,7 +30,10 @@ class RunningSystem:
     pid: int
     """Of the process that runs it."""
     database_url: str
+    has_own_database: bool
+    """It started PostgreSQL itself, and starts it again when it ends."""
     redis_url: str
+    has_own_redis: bool
     redis_prefix: str
     tenant: str
     model: str | None
@@ -130,13 +133,17 @@ def settings_in_use(data: Path | None) -> Settings:
     if system is None:
         if data is None:
             return settings
-        raise Misconfigured(f"No system runs on {str(data)!r}; start it with `umbel up --data`.")
+        raise Misconfigured(
+            f"No system runs on {str(data)!r}. Start it with `umbel up --data "
+            f"{shlex.quote(str(data))}`, or leave out --data."
+        )
     return settings.model_copy(update=_addresses(system))
 
 
 def _addresses(system: RunningSystem) -> dict[str, Any]:
     found = asdict(system)
-    del found["pid"]
+    for name in ("pid", "has_own_database", "has_own_redis"):
+        del found[name]
     if system.flower_auth is not None:
         found["flower_auth"] = SecretStr(system.flower_auth)
     return found

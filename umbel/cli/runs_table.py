@@ -16,7 +16,8 @@ from umbel.cli.safe_text import one_line
 _COLUMNS: Final = ("run", "status", "agent", "step", "held by", "age", "request")
 _PIPE_REQUEST_CHARS: Final = 60
 _STATUS_STYLES: Final = {"completed": "green", "paused": "yellow", "failed": "red"}
-WAITING: Final = "waiting for a worker"
+_NEXT: Final = {"ready": "waiting for a worker", "calls": "its tool calls"}
+"""Who goes on with a running run that nobody holds, by its `work`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,11 @@ def status_in_words(row: RunRow) -> str:
     return row.status if row.reason is None else f"{row.status}: {row.reason}"
 
 
-def waits_for_worker(row: RunRow) -> bool:
-    """Any worker could go on with it, and none has taken it yet."""
-    return row.status == "running" and row.work == "ready" and row.holder is None
+def holder_in_words(row: RunRow) -> str | None:
+    """Who works on it by the record, or what it waits for; None: nobody has to."""
+    if row.holder is not None:
+        return one_line(row.holder)
+    return _NEXT.get(row.work) if row.status == "running" else None
 
 
 def _cells(run: ListedRun) -> tuple[str, ...]:
@@ -76,11 +79,9 @@ def _cells(run: ListedRun) -> tuple[str, ...]:
 
 def _held_by(run: ListedRun) -> str:
     """The database decides; a lock in Redis is only mentioned where it says something else."""
-    if run.row.holder is not None:
-        return one_line(run.row.holder)
-    if run.lock:
+    if run.row.holder is None and run.lock:
         return f"lock {run.lock.split()[0]}"
-    return WAITING if waits_for_worker(run.row) else "-"
+    return holder_in_words(run.row) or "-"
 
 
 def _age(seconds: float) -> str:

@@ -12,7 +12,7 @@ from models.showing import ShownAttempt, ShownCall
 from umbel.agent_settings import ModelSettings
 from umbel.cli.moments import Happened, Moment
 from umbel.cli.plain_output import PlainConsole
-from umbel.cli.runs_table import WAITING, status_in_words, waits_for_worker
+from umbel.cli.runs_table import holder_in_words, status_in_words
 from umbel.cli.safe_text import one_line, safe
 from umbel.cli.spending import cost_in_words, spending_of, tokens_in_words
 from umbel.cli.wording import EVENT_TIME_WIDTH, Line, line_of, lines_of, span, what_to_do
@@ -84,7 +84,7 @@ def _facts(
     yield "owner", f"{row.owner} of tenant {row.tenant}"
     yield "agent", f"{row.agent}, model {row.model}"
     yield "workspace", row.workspace or "none"
-    yield "held by", row.holder or (WAITING if waits_for_worker(row) else "nobody")
+    yield "held by", holder_in_words(row) or "nobody"
     yield "accepted", f"{row.accepted_at:%Y-%m-%d %H:%M:%S %Z}"
     yield "settled", f"{row.settled_at:%Y-%m-%d %H:%M:%S %Z}" if row.settled_at else "not yet"
     yield "used", f"{row.step} steps, {row.calls_used} tool calls, {len(attempts)} model calls"

@@ -115,7 +115,7 @@ class UpSystem:
             )
         )
         stack.callback(self._end, processes)
-        stack.enter_context(announced(servers.directory, _note(complete)))
+        stack.enter_context(announced(servers.directory, _note(complete, settings)))
         self._show(self._addresses(complete, servers.directory, auth))
         for server in servers.processes:
             child = self._child_of_server(server)
@@ -260,12 +260,14 @@ def _metrics_url(settings: Settings) -> str | None:
     return f"http://{address}/metrics" if address is not None else None
 
 
-def _note(settings: Settings) -> RunningSystem:
+def _note(settings: Settings, given: Settings) -> RunningSystem:
     auth = settings.flower_auth
     return RunningSystem(
         pid=os.getpid(),
         database_url=settings.database_url or "",
+        has_own_database=given.database_url is None,
         redis_url=settings.redis_url or "",
+        has_own_redis=given.redis_url is None,
         redis_prefix=settings.redis_prefix,
         tenant=settings.tenant,
         model=settings.model,

@@ -10,7 +10,7 @@ from locks.ownership import OwnershipLocks
 from models.database import Database
 from tests.cli.stories import a_completed_run, a_run_with_an_unknown_change
 from tests.factories import OWNER, RunWish, a_run
-from tests.models.story import ME, beat, claimed
+from tests.models.story import ME, READ, beat, claimed, dispatched
 from umbel.cli.runs_commands import get_command
 from umbel.cli.runs_list import ListOptions, list_command
 from umbel.contracts import Principal
@@ -43,6 +43,18 @@ def test_a_run_that_nobody_has_taken_yet_waits_for_a_worker(
     assert "waiting for a worker" in capsys.readouterr().out
     get_command(run_id, None, is_json=False)
     assert "held by    waiting for a worker" in capsys.readouterr().out
+
+
+@own_settings
+def test_a_run_whose_calls_are_ready_waits_for_them(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(database)
+    run_id = dispatched(database, READ).run_id
+    list_command(ListOptions(), None, is_json=False)
+    assert "its tool calls" in capsys.readouterr().out
+    get_command(run_id, None, is_json=False)
+    assert "held by    its tool calls" in capsys.readouterr().out
 
 
 @own_settings

@@ -4,12 +4,13 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, make_url, text
 
 from models.diagnosis import ServerFacts, looking, server_facts
 from models.migration import OLDEST_POSTGRES, check
 from umbel.cli.doctor.context import Context
 from umbel.cli.doctor.finding import Finding, ok, problem, warning, worst
+from umbel.cli.doctor.own_servers import own_server_remedy
 from umbel.errors import Unavailable
 from umbel.settings import Settings
 from umbel.settings_faults import without_password
@@ -19,10 +20,11 @@ _TRIPS: Final = 3
 """The quickest counts: other checks run beside this one."""
 _SLOW_MS: Final = 50.0
 _NEARLY_FULL: Final = 0.9
-_CONNECTIONS_OF_A_CHILD: Final = 2
+_OF_A_CHILD: Final = 2
 """A pool child carries one call, and compares itself with the record beside it."""
-_CONNECTIONS_BESIDE: Final = 10
-"""Heartbeats of three workers, two beats with two each, and a command or two."""
+_OF_A_WORKER: Final = 3
+"""Beside what its children or its pool have: its heartbeat, and two for metrics."""
+_OF_A_BEAT: Final = 2
 
 
 def look_at_database(context: Context) -> Finding:
@@ -39,7 +41,9 @@ def look_at_database(context: Context) -> Finding:
             facts = server_facts(connection)
             latency_ms = min(_round_trip_ms(connection) for _ in range(_TRIPS))
     except Unavailable as error:
-        remedy = "Start PostgreSQL, or correct host and port in UMBEL_DATABASE_URL."
+        remedy = own_server_remedy(context, "postgres", _socket_of(url)) or (
+            "Start PostgreSQL, or correct host and port in UMBEL_DATABASE_URL."
+        )
         return problem("database", f"{str(error).rstrip('.')} ({_shown(url)})", remedy).blocking()
     found = f"PostgreSQL {facts.version} at {_shown(url)}, {latency_ms:.1f} ms"
     concerns = [*_writing(facts), *_room(facts, context.settings), *_slowness(latency_ms)]
@@ -75,6 +79,11 @@ def look_at_migrations(context: Context) -> Finding:
             differences=list(result.differences),
         )
     return ok("migrations", f"current: {result.head}", **revisions)
+
+
+def _socket_of(url: str) -> str:
+    query = make_url(url).query
+    return f"{query.get('host', '')}/.s.PGSQL.{query.get('port', '5432')}"
 
 
 def _shown(url: str) -> str:
@@ -125,10 +134,13 @@ def _room(facts: ServerFacts, settings: Settings) -> list[Finding]:
 
 
 def connections_wanted(settings: Settings) -> int:
-    """What one step, one tool and one control worker with two beats open at most."""
+    """What one step, one tool and one control worker with two beats open at most.
+
+    The formula is that of docs/operations.md, "PostgreSQL connections".
+    """
     children = settings.tool_concurrency + settings.control_concurrency
-    per_child = min(settings.pool_size, _CONNECTIONS_OF_A_CHILD)
-    return settings.pool_size + children * per_child + _CONNECTIONS_BESIDE
+    of_pools = settings.pool_size + children * min(settings.pool_size, _OF_A_CHILD)
+    return of_pools + 3 * _OF_A_WORKER + 2 * _OF_A_BEAT
 
 
 def _slowness(latency_ms: float) -> list[Finding]:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from typing import Any, Final, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
 from redis.exceptions import NoPermissionError
@@ -11,8 +11,10 @@ from redis.exceptions import NoPermissionError
 from locks.ownership import connect
 from umbel.cli.doctor.context import Context
 from umbel.cli.doctor.finding import Finding, problem, warning, worst
+from umbel.cli.doctor.own_servers import own_server_remedy
 from umbel.cli.doctor.redis_versions import Product, fixed_release, parse_version
 from umbel.cli.redis_contact import greet
+from umbel.errors import Unavailable
 from umbel.settings_faults import without_password
 
 _OLDEST: Final = 7
@@ -33,7 +35,13 @@ def look_at_redis(context: Context) -> Finding:
             "no address is set, and no system runs here",
             "Set UMBEL_REDIS_URL=redis://host:6379/0, or start `umbel up`.",
         ).blocking()
-    greet(url)
+    try:
+        greet(url)
+    except Unavailable as error:
+        remedy = own_server_remedy(context, "valkey", unquote(urlsplit(url).path))
+        if remedy is None:
+            raise
+        return problem("redis", str(error).rpartition(". ")[0], remedy).blocking()
     with connect(url, role="doctor", max_connections=2) as client:
         info = _info(client)
         latency_ms = min(_round_trip_ms(client) for _ in range(_PINGS))

@@ -73,7 +73,7 @@ def _looked_at(check: Check, context: Context) -> Finding:
     try:
         return check.look(context)
     except UmbelError as error:
-        return problem(check.part, *_found_and_remedy(str(error))).blocking()
+        return problem(check.part, *found_and_remedy(str(error))).blocking()
     except DBAPIError as error:
         found = f"PostgreSQL refused a query: {one_line(str(error.orig))}"
         remedy = "Give the role of UMBEL_DATABASE_URL the right to read Umbel's tables."
@@ -84,7 +84,7 @@ def _looked_at(check: Check, context: Context) -> Finding:
         return problem(check.part, found, remedy).blocking()
 
 
-def _found_and_remedy(message: str) -> tuple[str, str]:
+def found_and_remedy(message: str) -> tuple[str, str]:
     """An error's text; ours end with a sentence that says what to do."""
     found, _, remedy = one_line(message).rpartition(". ")
     if not found:
