@@ -36,6 +36,8 @@ class RunSnapshot:
     """A stop, correction or changed source came in while the model spoke."""
     jitter: float
     """Between 0 and 1; drawn outside, because the loop knows no chance."""
+    cut_texts: tuple[str, ...] = ()
+    """What an answer has said in the steps right before this one, each cut at the output limit."""
 
 
 def decide(snapshot: RunSnapshot, reply: Text | ToolUse | Failure) -> Decision:
@@ -43,8 +45,8 @@ def decide(snapshot: RunSnapshot, reply: Text | ToolUse | Failure) -> Decision:
     if snapshot.is_stale:
         return Discard("The run was stopped or corrected while the model answered.")
     match reply:
-        case Text(text=text):
-            return Answer(text)
+        case Text():
+            return _whole_answer(snapshot, reply)
         case ToolUse(calls=calls):
             return _within_limits(snapshot, Dispatch(calls))
         case Failure():
@@ -53,17 +55,33 @@ def decide(snapshot: RunSnapshot, reply: Text | ToolUse | Failure) -> Decision:
             assert_never(reply)
 
 
+def _whole_answer(snapshot: RunSnapshot, reply: Text) -> Decision:
+    """The answer with all of its parts; a cut one goes on in another step, a few times."""
+    policy, parts = snapshot.policy, (*snapshot.cut_texts, reply.text)
+    if not reply.is_cut:
+        return Answer("".join(parts))
+    if len(parts) > policy.continuations:
+        return Pause(
+            "iteration_limit",
+            f"The answer was cut at the output limit {len(parts)} times and is not whole.",
+            keeps_reply=True,
+        )
+    return _within_limits(snapshot, Dispatch(()))
+
+
 def _within_limits(snapshot: RunSnapshot, dispatch: Dispatch) -> Decision:
     """The dispatch, or a pause where a limit of the policy is reached."""
     policy = snapshot.policy
     if policy.iteration_cap is not None and snapshot.step >= policy.iteration_cap:
-        return Pause("iteration_limit", f"The run has used its {policy.iteration_cap} steps.")
-    if policy.tool_call_limit:
+        detail = f"The run has used its {policy.iteration_cap} steps."
+        return Pause("iteration_limit", detail, keeps_reply=True)
+    if policy.tool_call_limit and dispatch.calls:
         wanted = snapshot.calls_used + len(dispatch.calls)
         if wanted > policy.tool_call_limit:
             return Pause(
                 "tool_call_limit",
                 f"The model asks for call {wanted}; the limit is {policy.tool_call_limit}.",
+                keeps_reply=True,
             )
     return dispatch
 

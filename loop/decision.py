@@ -18,7 +18,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """These calls are prepared and run, in this order; then comes the next step."""
+    """These calls are prepared and run, in this order; then comes the next step.
+
+    Without calls it comes at once: the model goes on with an answer that was cut.
+    """
 
     calls: tuple[ProposedCall, ...]
 
@@ -38,6 +41,8 @@ class Pause:
 
     reason: Reason
     detail: str
+    keeps_reply: bool = False
+    """The reply is paid for and no fault of the model's: after a resume it is decided anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,12 @@ class Policy(Frozen):
     """Times an empty or unreadable reply is asked for again."""
     corrections: int = Field(default=2, ge=0, le=10)
     """Steps in a row in which no call could be run; at the next one the run pauses."""
+    repeat_unchanged: int = Field(default=0, ge=0, le=50)
+    """Times the same calls with the same results run before they are refused; 0: no limit."""
+    repeat_failures: int = Field(default=0, ge=0, le=50)
+    """Steps in a row in which all that ran may fail before such calls are refused; 0: no limit."""
+    continuations: int = Field(default=4, ge=0, le=20)
+    """Times an answer that was cut at the output limit is asked to go on."""
     result_view_chars: int = Field(default=16_000, ge=200)
     """What the prompt shows of a result at most; the whole stays in evidence."""
     max_output_tokens: int | None = Field(default=None, ge=1)
@@ -49,6 +55,9 @@ LIMITS: Final = frozenset(
         "provider_retries",
         "empty_retries",
         "corrections",
+        "repeat_unchanged",
+        "repeat_failures",
+        "continuations",
         "max_losses",
     }
 )

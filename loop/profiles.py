@@ -9,8 +9,8 @@ from umbel.errors import Misconfigured
 DEFAULT_PROFILE: Final = "steward"
 
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "steward": {},
-    "plain": {"empty_retries": 1},
+    "steward": {"repeat_unchanged": 3, "repeat_failures": 3},
+    "plain": {"repeat_failures": 3, "empty_retries": 1},
 }
 """Only what differs from `Policy`'s defaults is written down."""
 

@@ -24,7 +24,7 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """Words of the owner, verbatim."""
+    """Words of the owner, verbatim; or, after a cut answer, that it should go on."""
 
     text: str
 

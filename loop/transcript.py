@@ -26,6 +26,10 @@ from umbel.contracts import Frozen
 from umbel.errors import InvariantBroken
 
 BUILDER_VERSION: Final = 1
+CONTINUE: Final = (
+    "Your answer was cut at the output limit. Go on exactly where it stopped, without repeating "
+    "anything."
+)
 
 
 class RequestManifest(Frozen):
@@ -138,5 +142,7 @@ def _messages_of(step: RecordedStep) -> Iterable[Message]:
         extra=step.reply.extra,
         endpoint=step.endpoint,
     )
+    if step.reply.finish == "length" and not proposed:
+        yield UserMessage(CONTINUE)
     for call in step.calls:
         yield ToolMessage(call.call_id, call.name, call.view)

@@ -103,18 +103,20 @@ _PROOF: Final = "SELECT r.*, 1 / (SELECT count(*) FROM m)::int AS model_call_clo
 DECIDE_DISPATCH: Final = f"""
 WITH n AS (
   SELECT count(*)::int AS total,
-    count(*) FILTER (WHERE x.state IN ('ready', 'planned'))::int AS open
-  FROM jsonb_to_recordset(%(calls)s::jsonb) AS x(state text)),
+    count(*) FILTER (WHERE x.state IN ('ready', 'planned'))::int AS open,
+    (count(*) FILTER (WHERE x.state = 'errored') > 0)::int AS mistaken,
+    (count(*) FILTER (WHERE x.repeats) > 0)::int AS repeats
+  FROM jsonb_to_recordset(%(calls)s::jsonb) AS x(state text, repeats boolean)),
 r AS (
   UPDATE runs SET attempts = 0, losses = 0, failures = 0, open_calls = n.open,
-    corrections = CASE WHEN n.open > 0 THEN 0 ELSE corrections + (n.total > 0)::int END,
+    corrections = CASE WHEN n.open > 0 THEN 0 ELSE corrections + n.mistaken END,
     calls_used = calls_used + n.total, holder = NULL,
     work = CASE WHEN n.open = 0 THEN 'ready' ELSE 'calls' END,
     step = CASE WHEN n.open = 0 THEN step + 1 ELSE step END,
-    ring_at = CASE WHEN n.open = 0 THEN now() END, next_seq = next_seq + 1 + n.total
+    ring_at = CASE WHEN n.open = 0 THEN now() END, next_seq = next_seq + 1 + n.total + n.repeats
   FROM n WHERE {_STILL_HELD}
   RETURNING runs.id, tenant, thread_id, work, step, fence, steer_rev, source_rev, auth_rev,
-    %(step)s::int AS decided_step, next_seq - 1 - n.total AS seq),
+    %(step)s::int AS decided_step, n.total, n.repeats, next_seq - 1 - n.total - n.repeats AS seq),
 {_DECIDED},
 c AS (
   INSERT INTO calls (id, run_id, tenant, step, position, model_id, tool, tool_version, effect,
@@ -141,7 +143,10 @@ e AS (
   UNION ALL
   SELECT r.id, r.seq + c.position, 'call.' || c.state, c.id,
     jsonb_build_object('step', r.decided_step, 'position', c.position, 'tool', c.tool), r.fence
-  FROM r, c)
+  FROM r, c
+  UNION ALL
+  SELECT r.id, r.seq + r.total + 1, 'doom_loop', r.decided_step::text,
+    jsonb_build_object('step', r.decided_step), r.fence FROM r WHERE r.repeats > 0)
 {_PROOF}
 """  # noqa: S608 - constant text, no input
 

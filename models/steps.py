@@ -78,6 +78,8 @@ class PreparedCall:
     stall_seconds: float
     body: str | None = None
     """Result text of a call that preflight settled."""
+    repeats: bool = False
+    """Preflight settled it because it only repeats what the run has done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,8 @@ def commit_answer(
 def commit_pause(
     database: Database, claim: Claim, exchange: Exchange, pause: Pause
 ) -> Applied | None:
-    """Leave the run to a person."""
-    parameters = _decision(claim, exchange, "pause")
+    """Leave the run to a person; a kept reply waits for the claim after a resume."""
+    parameters = _decision(claim, exchange, None if pause.keeps_reply else "pause")
     parameters |= {"reason": pause.reason, "detail": pause.detail}
     return _settle_and_promote(database, claim, (hot.DECIDE_PAUSE, parameters))
 
@@ -286,6 +288,7 @@ def _call_row(call_id: CallId, call: PreparedCall) -> dict[str, Any]:
         "args_text": call.args_text,
         "stall_seconds": call.stall_seconds,
         "body": call.body,
+        "repeats": call.repeats,
     }
 
 

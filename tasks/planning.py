@@ -1,9 +1,12 @@
 """From the calls a model proposed to the rows the decision commit inserts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
+from loop.decision import Pause
+from loop.policy import Policy
+from loop.repetition import PastCall, Repetition, compared_form, fingerprint
 from loop.response import ProposedCall
 from models.records import RunSpec
 from models.steps import PreparedCall
@@ -22,18 +25,30 @@ from tools.result import error_text
 _MODEL_MISTAKES: Final = frozenset(
     {"unknown_tool", "invalid_arguments", "incomplete_call", "repaired_arguments"}
 )
-"""Codes of calls that could not be understood; everything else was understood and refused."""
+"""Codes of calls that could not be understood."""
+_REPETITIONS: Final = frozenset({"repeated_call", "repeated_failure"})
+"""Codes of calls that would bring nothing new. Everything else was understood and refused."""
 
 
 def plan_calls(
-    proposed: Sequence[ProposedCall], spec: RunSpec, hooks: Sequence[PreflightHook]
+    proposed: Sequence[ProposedCall],
+    spec: RunSpec,
+    hooks: Sequence[PreflightHook],
+    history: Sequence[PastCall] = (),
 ) -> list[PreparedCall]:
     """One row per call in the model's order; at most `parallel` of them ready at once.
 
     Every verdict is in before this returns, and so before anything starts.
+
+    Args:
+        proposed: what the model asked for.
+        spec: the run's frozen tools and policy.
+        hooks: further checks.
+        history: the calls of the steps before, oldest first.
     """
     frozen = {tool["name"]: tool for tool in spec.tools}
-    judged = judge_calls(proposed, frozen, (_permission_hook(spec), *hooks))
+    checks = (_repetition_hook(spec.policy, frozen, history), _permission_hook(spec), *hooks)
+    judged = judge_calls(proposed, frozen, checks)
     rows: list[PreparedCall] = []
     cleared = 0
     for call in judged:
@@ -52,9 +67,42 @@ def plan_calls(
     return rows
 
 
-def any_can_run(rows: Sequence[PreparedCall]) -> bool:
-    """Whether at least one call passed every check."""
-    return any(row.body is None for row in rows)
+def pause_after_mistakes(
+    rows: Sequence[PreparedCall], corrections: int, policy: Policy
+) -> Pause | None:
+    """The pause of a run whose model was told often enough that its calls cannot be run.
+
+    Args:
+        rows: this step's calls.
+        corrections: steps in a row before it of which nothing could be run, by mistake.
+        policy: says how often is enough.
+    """
+    is_mistaken = any(row.state == "errored" for row in rows)
+    if corrections < policy.corrections or not is_mistaken or any(r.body is None for r in rows):
+        return None
+    circles = any(row.repeats and "repeated_call" in (row.body or "") for row in rows)
+    return Pause(
+        "stall" if circles else "repeated_failure",
+        f"No call of the last {corrections + 1} steps could be run, although the model was told "
+        "each time why; `umbel runs get RUN` shows the calls.",
+    )
+
+
+def _repetition_hook(
+    policy: Policy, tools: Mapping[str, Mapping[str, Any]], history: Sequence[PastCall]
+) -> PreflightHook:
+    """Denies what only repeats the run's history, polls excepted."""
+    polls = {name for name, tool in tools.items() if tool["repeatable"]}
+    repetition = Repetition([c for c in history if c.fingerprint[0] not in polls], policy)
+
+    def check(call: PlannedCall) -> Verdict:
+        found = None
+        if call.name not in polls:
+            asked = fingerprint(call.name, compared_form(call.arguments_text))
+            found = repetition.judge(asked, is_change=call.effect != "read")
+        return Denied(found.code, found.message) if found else Cleared(call.arguments_text)
+
+    return check
 
 
 def _permission_hook(spec: RunSpec) -> PreflightHook:
@@ -99,8 +147,9 @@ def _refused_row(call: RefusedCall) -> PreparedCall:
         tool_version=call.version,
         effect=call.effect,
         placement=call.placement,
-        state="errored" if call.code in _MODEL_MISTAKES else "refused",
+        state="errored" if call.code in _MODEL_MISTAKES | _REPETITIONS else "refused",
         args_text=call.arguments_text,
         stall_seconds=0.0,
         body=call.error,
+        repeats=call.code in _REPETITIONS,
     )

@@ -7,8 +7,8 @@ from typing import Final, assert_never
 from loop.decide import RunSnapshot, decide
 from loop.decision import Answer, Decision, Discard, Dispatch, Pause, Retry
 from loop.repetition import steps_to_look_at
-from loop.response import ModelTurn, response_of
-from models.recent_calls import load_recent_calls
+from loop.response import ModelTurn, Text, response_of
+from models.recent_calls import load_cut_texts, load_recent_calls
 from models.records import RunSpec
 from models.steps import (
     Applied,
@@ -153,6 +153,7 @@ def _decide_and_commit(
 ) -> StepOutcome:
     """Decide from a reply and write the decision down, or find that the run has moved on."""
     fault("model.answered", run_id=claim.run_id, step=str(claim.step))
+    reply = response_of(exchange.reply)
     snapshot = RunSnapshot(
         step=claim.step,
         policy=spec.policy,
@@ -160,8 +161,11 @@ def _decide_and_commit(
         calls_used=claim.calls_used,
         is_stale=False,
         jitter=runtime.jitter(),
+        cut_texts=load_cut_texts(runtime.database, claim, spec.policy.continuations)
+        if isinstance(reply, Text)
+        else (),
     )
-    decision = decide(snapshot, response_of(exchange.reply))
+    decision = decide(snapshot, reply)
     fault("decide.pre_commit", run_id=claim.run_id, step=str(claim.step))
     applied = _commit(runtime, claim, spec, exchange, decision)
     if applied is None:

@@ -13,6 +13,8 @@ from umbel.contracts import Principal, RunId, ThreadId
 from umbel.names import Effect, Placement
 
 OWNER = Principal(tenant="acme", user="ann")
+MAY_REPEAT = {"repeat_unchanged": 0, "repeat_failures": 0}
+"""For models that ask for the same again and again, where that is not the subject."""
 
 
 def a_tool(
@@ -38,7 +40,10 @@ def a_tool(
 
 @dataclass(frozen=True, slots=True)
 class RunWish:
-    """What a test wants of a run; every value has a sensible default."""
+    """What a test wants of a run; every value has a sensible default.
+
+    Its model may repeat itself, unless the policy says otherwise.
+    """
 
     input: str = "What is in the folder?"
     model: str = "scripted"
@@ -54,7 +59,8 @@ class RunWish:
 def a_run(database: Database, wish: RunWish | None = None) -> Accepted:
     """A run that is ready for its first step, or queued behind another of its thread."""
     wish = wish or RunWish()
-    agent = AgentSpec(tools=[tool.name for tool in wish.tools], policy=wish.policy)
+    policy = {**MAY_REPEAT, **wish.policy}
+    agent = AgentSpec(tools=[tool.name for tool in wish.tools], policy=policy)
     request = NewRequest(
         principal=wish.principal,
         input=wish.input,

@@ -68,7 +68,8 @@ class Found:
         for row in self.record.model_calls:
             if row["decision"] == "dispatch":
                 calls = [c for c in self.record.calls if c["step"] == row["step"]]
-                lines.append(f"assistant:calls({','.join(c['model_id'] for c in calls)})")
+                asked = f"calls({','.join(c['model_id'] for c in calls)})" if calls else "text"
+                lines.append(f"assistant:{asked}")
                 lines += [_line_of(call) for call in calls if call["body"] is not None]
             elif row["decision"] == "answer":
                 lines.append("assistant:text")

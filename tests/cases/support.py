@@ -41,6 +41,7 @@ def policy_of(case: Case) -> dict[str, Any]:
     """The policy values that the case's `run` asks for."""
     run = case.run
     policy: dict[str, Any] = {"permission_mode": run.get("policy", "full_access")}
+    policy |= {"repeat_unchanged": 0, "repeat_failures": 0}  # the format's limits are off
     if "parallel" in run:
         policy["parallel"] = run["parallel"]
     for name, value in run.get("limits", {}).items():

@@ -17,6 +17,7 @@ def a_snapshot(
     is_stale: bool = False,
     jitter: float = 0.0,
     policy: Policy | None = None,
+    cut_texts: tuple[str, ...] = (),
 ) -> RunSnapshot:
     return RunSnapshot(
         step=step,
@@ -25,6 +26,7 @@ def a_snapshot(
         calls_used=calls_used,
         is_stale=is_stale,
         jitter=jitter,
+        cut_texts=cut_texts,
     )
 
 
@@ -59,7 +61,24 @@ LIMITED = Policy(tool_call_limit=5)
     ("snapshot", "reply", "expected"),
     [
         (a_snapshot(), Text(text="Done."), Answer("Done.")),
-        (a_snapshot(), Text(text="Do", is_cut=True), Answer("Do")),
+        (a_snapshot(), Text(text="Do", is_cut=True), Dispatch(())),
+        (a_snapshot(calls_used=9, policy=LIMITED), Text(text="Do", is_cut=True), Dispatch(())),
+        (a_snapshot(cut_texts=("Do", "n")), Text(text="e."), Answer("Done.")),
+        (a_snapshot(cut_texts=("Do", "n")), Text(text="e", is_cut=True), Dispatch(())),
+        (
+            a_snapshot(cut_texts=("D", "o", "n", "e")),
+            Text(text=".", is_cut=True),
+            Pause(
+                "iteration_limit",
+                "The answer was cut at the output limit 5 times and is not whole.",
+                keeps_reply=True,
+            ),
+        ),
+        (
+            a_snapshot(step=3, policy=CAPPED),
+            Text(text="Do", is_cut=True),
+            Pause("iteration_limit", "The run has used its 3 steps.", keeps_reply=True),
+        ),
         (a_snapshot(step=9, policy=CAPPED), Text(text="Done."), Answer("Done.")),
         (a_snapshot(), asked_for(2), Dispatch(asked_for(2).calls)),
         (a_snapshot(), asked_for(1, text="First I look."), Dispatch(asked_for(1).calls)),
@@ -67,7 +86,7 @@ LIMITED = Policy(tool_call_limit=5)
         (
             a_snapshot(step=3, policy=CAPPED),
             asked_for(),
-            Pause("iteration_limit", "The run has used its 3 steps."),
+            Pause("iteration_limit", "The run has used its 3 steps.", keeps_reply=True),
         ),
         (
             a_snapshot(calls_used=3, policy=LIMITED),
@@ -77,7 +96,9 @@ LIMITED = Policy(tool_call_limit=5)
         (
             a_snapshot(calls_used=4, policy=LIMITED),
             asked_for(2),
-            Pause("tool_call_limit", "The model asks for call 6; the limit is 5."),
+            Pause(
+                "tool_call_limit", "The model asks for call 6; the limit is 5.", keeps_reply=True
+            ),
         ),
         (a_snapshot(calls_used=10_000), asked_for(), Dispatch(asked_for().calls)),
     ],

@@ -32,6 +32,7 @@ SNAPSHOTS = st.builds(
     calls_used=st.integers(0, 1_000_000),
     is_stale=st.booleans(),
     jitter=st.floats(0, 1),
+    cut_texts=st.lists(st.text(max_size=5), max_size=6).map(tuple),
 )
 CALLS = st.builds(
     ProposedCall,

@@ -14,6 +14,10 @@ MOST_LINES = 40
 
 ALLOWED_IMPORTS = {
     "collections",
+    "hashlib",
+    "itertools",
+    "json",
+    "unicodedata",
     "dataclasses",
     "typing",
     "pydantic",

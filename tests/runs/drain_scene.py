@@ -16,6 +16,7 @@ from models.database import Database, Row
 from tasks.acceptance import AgentSpec, NewRequest, accept
 from tasks.ringing import Ringer
 from tests.broker import publisher
+from tests.factories import MAY_REPEAT
 from tests.runs import drain_tools
 from tests.services import Place
 from tests.worker_processes import PATIENT_CLOCKS, Worker, WorkerProcesses
@@ -122,7 +123,8 @@ class DrainScene:
         """A run whose model asks for these tools at once, and then answers."""
         name = f"model-{len(self.runs)}"
         self.model.wanted[name] = list(tools)
-        agent = AgentSpec(tools=sorted(set(tools)), policy={"permission_mode": "full_access"})
+        policy = {"permission_mode": "full_access", **MAY_REPEAT}
+        agent = AgentSpec(tools=sorted(set(tools)), policy=policy)
         run = accept(self.database, self.registry, agent, NewRequest(OWNER, "Go.", name)).run_id
         self.runs.append(run)
         if ring:

@@ -133,6 +133,8 @@ def _claim_cases(moment: Moment, claim: Claim, scenario: Scenario) -> Iterator[C
     planned: tuple[tuple[Planned, ...], ...] = (
         (),
         (Planned("read", "", "refused"),),
+        (Planned("read", "", "errored"),),
+        (Planned("read", "", "errored", repeats=True), Planned("read", "", "refused")),
         *(scenario.planned(calls) for calls in scenario.script),
     )
     # A step has its calls once; the database would refuse the second ones.
@@ -143,7 +145,8 @@ def _claim_cases(moment: Moment, claim: Claim, scenario: Scenario) -> Iterator[C
         yield case("commit_retry", verbs.commit_retry, claim=claim, waits=waits)
         yield case("book_reply", verbs.book_reply, claim=claim, discard=waits)
         yield case("hand_back", verbs.hand_back, claim=claim, is_failure=waits)
-    yield case("commit_pause", verbs.commit_pause, claim=claim, reason="provider_error")
+        pause = {"reason": "tool_call_limit", "keeps_reply": waits}
+        yield case("commit_pause", verbs.commit_pause, claim=claim, **pause)
     yield case("fail_run", verbs.fail_run, claim=claim)
 
 

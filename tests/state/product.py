@@ -122,7 +122,7 @@ class At:
 
 def prepared(position: int, call: record.Planned) -> PreparedCall:
     """A call of a decision."""
-    is_cleared = call.state != "refused"
+    is_cleared = call.state not in ("refused", "errored")
     return replace(
         CHANGE if call.effect == "mutation" else READ,
         position=position,
@@ -130,6 +130,7 @@ def prepared(position: int, call: record.Planned) -> PreparedCall:
         state=call.state,
         args_text=args_text(call.args) if is_cleared else None,
         body=None if is_cleared else '{"error":{"code":"no"}}',
+        repeats=call.repeats,
     )
 
 
@@ -161,7 +162,7 @@ VERBS: Final[dict[str, Callable[[At, Mapping[str, Any]], object]]] = {
     ),
     "commit_retry": retry,
     "commit_pause": lambda at, a: commit_pause(
-        at.database, at.held(a["claim"]), an_exchange(), Pause(a["reason"], "why")
+        at.database, at.held(a["claim"]), an_exchange(), Pause(a["reason"], "why", a["keeps_reply"])
     ),
     "book_reply": lambda at, a: book_reply(
         at.database, at.held(a["claim"]), an_exchange(), discard=a["discard"]

@@ -152,6 +152,7 @@ class Planned(NamedTuple):
     effect: str
     args: str
     state: str = "ready"
+    repeats: bool = False
 
 
 class Done(NamedTuple):

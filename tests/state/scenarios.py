@@ -37,7 +37,7 @@ STOPPED: Final = Scenario(
 )
 FAILING: Final = Scenario(
     "the endpoint fails, and decisions cannot be written",
-    ((asks("refused"),), (READ,)),
+    ((asks("mistaken"),), (READ,)),
     Budget(failures=2, errors=1, redirects=1, stops=1),
     Policy(max_losses=2, provider_retries=1, corrections=0),
 )

@@ -67,18 +67,23 @@ def _apply(
             return "answers", system.commit_answer(rows, claim), "unheard"
         case Dispatch(calls=calls):
             planned = scenario.planned(calls)
-            can_run = any(call.state != "refused" for call in planned)
-            if claim.corrections >= scenario.policy.corrections and not can_run:
-                return "pauses", system.commit_pause(rows, claim, "repeated_failure"), "stale"
+            is_mistaken = bool(planned) and all(call.state == "errored" for call in planned)
+            if claim.corrections >= scenario.policy.corrections and is_mistaken:
+                pause = Pause("repeated_failure", "")
+                return "pauses", _paused(rows, claim, pause, system), "stale"
             return "dispatches", system.commit_dispatch(rows, claim, planned), "stale"
         case Retry(wait_seconds=seconds):
             return "retries", system.commit_retry(rows, claim, waits=seconds > 0), "stale"
-        case Pause(reason=reason):
-            return "pauses", system.commit_pause(rows, claim, reason), "stale"
+        case Pause():
+            return "pauses", _paused(rows, claim, decision, system), "stale"
         case Discard():
             return "discards", Done(rows), "stale"
         case _:
             assert_never(decision)
+
+
+def _paused(rows: Rows, claim: Claim, pause: Pause, system: System) -> Done:
+    return system.commit_pause(rows, claim, pause.reason, keeps_reply=pause.keeps_reply)
 
 
 def _decided(

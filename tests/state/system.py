@@ -21,7 +21,7 @@ DOWN: Final = Failure(error_class="server", is_retryable=True)
 
 
 def asks(name: str, args: str = "") -> ProposedCall:
-    """A call of a reply: of a tool that changes, reads, or is refused by preflight."""
+    """A call of a reply: of a tool that changes, reads, or is not there (`mistaken`)."""
     return ProposedCall(model_id=name + args, name=name, status="ok", arguments_text=args)
 
 
@@ -68,8 +68,8 @@ class Scenario:
         rows: list[Planned] = []
         cleared = 0
         for call in calls:
-            if call.name == "refused":
-                rows.append(Planned("read", "", "refused"))
+            if call.name == "mistaken":
+                rows.append(Planned("read", "", "errored"))
                 continue
             cleared += 1
             state = "ready" if cleared <= self.policy.parallel else "planned"

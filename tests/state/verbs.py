@@ -72,12 +72,13 @@ def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Don
     total = len(planned)
     opened = sum(call.state in ("ready", "planned") for call in planned)
     joined = opened == 0
+    is_understood = all(call.state != "errored" for call in planned)
     run = run._replace(
         attempts=0,
         losses=0,
         failures=0,
         open_calls=opened,
-        corrections=0 if opened else run.corrections + (total > 0),
+        corrections=0 if opened else run.corrections + (not is_understood),
         calls_used=run.calls_used + total,
         holder=None,
         work="ready" if joined else "calls",
@@ -90,10 +91,10 @@ def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Don
     after = rows._replace(
         run=run, models=_decided(rows.models, claim, "dispatch"), calls=rows.calls + calls
     )
-    events = ("step.decided", *(f"call.{call.state}" for call in calls))
-    return Done(
-        after, 1 + total, events, is_done=True, next_step=run.step if run.work == "ready" else None
-    )
+    loops = ("doom_loop",) * any(call.repeats for call in planned)
+    events = ("step.decided", *(f"call.{call.state}" for call in calls), *loops)
+    next_step = run.step if run.work == "ready" else None
+    return Done(after, len(events), events, is_done=True, next_step=next_step)
 
 
 def commit_answer(rows: Rows, claim: Claim) -> Done:
@@ -132,13 +133,14 @@ def commit_retry(rows: Rows, claim: Claim, *, waits: bool) -> Done:
     return Done(after, 1, ("step.retry",), is_done=True, next_step=None if waits else claim.step)
 
 
-def commit_pause(rows: Rows, claim: Claim, reason: str) -> Done:
+def commit_pause(rows: Rows, claim: Claim, reason: str, *, keeps_reply: bool) -> Done:
     """DECIDE_PAUSE."""
     run = rows.run
     if not _still_held(run, claim):
         return Done(rows)
     run = run._replace(work="none", status="paused", reason=reason, holder=None)
-    after = rows._replace(run=run, models=_decided(rows.models, claim, "pause"))
+    models = _decided(rows.models, claim, None if keeps_reply else "pause")
+    after = rows._replace(run=run, models=models)
     return Done(after, 1, ("run.paused",), is_done=True)
 
 
@@ -224,7 +226,9 @@ def _still_held(run: Run, claim: Claim) -> bool:
     )
 
 
-def _decided(models: tuple[ModelCall, ...], claim: Claim, decision: str) -> tuple[ModelCall, ...]:
+def _decided(
+    models: tuple[ModelCall, ...], claim: Claim, decision: str | None
+) -> tuple[ModelCall, ...]:
     return tuple(
         m._replace(state="closed", decision=decision, has_usage=True)
         if m.step == claim.step and m.attempt == claim.attempt

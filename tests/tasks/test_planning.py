@@ -1,12 +1,14 @@
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 
 from loop.policy import Policy
+from loop.repetition import PastCall, fingerprint
 from loop.response import ProposedCall
 from models.records import RunSpec
-from tasks.planning import plan_calls
+from tasks.planning import pause_after_mistakes, plan_calls
 from tests.factories import a_tool
 from tools.preflight import Cleared, Denied, PlannedCall, Verdict
 from umbel.contracts import RunId, ThreadId
@@ -103,6 +105,70 @@ def test_bytes_are_passed_on_exactly() -> None:
     text = '{"a":"{{x}} %s é","b":1.50}'
     [row] = plan_calls(proposed("look", arguments_text=text), a_spec(), ())
     assert row.args_text == text
+
+
+def test_a_call_that_only_repeats_the_history_is_a_mistake_that_the_model_is_told_of() -> None:
+    spec = a_spec(repeat_unchanged=3)
+    rows = plan_calls(proposed("look", "touch"), spec, (), past("look", 3))
+    assert [(row.state, row.repeats) for row in rows] == [("errored", True), ("ready", False)]
+    assert '"repeated_call"' in (rows[0].body or "")
+    again = plan_calls(proposed("look"), spec, (), past("look", 2))
+    assert [row.state for row in again] == ["ready"]
+
+
+def test_polls_may_repeat_themselves() -> None:
+    polls = a_spec(repeat_unchanged=1, repeat_failures=1)
+    tools = tuple({**tool, "repeatable": True} for tool in polls.tools)
+    rows = plan_calls(proposed(*["look"] * 3), replace(polls, tools=tools), (), past("look", 9))
+    assert [row.state for row in rows] == ["ready"] * 3
+
+
+def test_a_change_that_would_be_asked_about_again_and_again_is_a_repetition_first() -> None:
+    spec = a_spec(permission_mode="ask", repeat_unchanged=3)
+    [row] = plan_calls(proposed("write"), spec, (), past("write", 3, ended="refused"))
+    assert (row.state, row.repeats) == ("errored", True)
+
+
+def past(name: str, times: int, ended: Literal["returned", "refused"] = "returned") -> list[Any]:
+    call = fingerprint(name, "{}")
+    return [PastCall(n, call, "same", ended, is_change=False) for n in range(1, times + 1)]
+
+
+POLICY = Policy(corrections=2)
+
+
+@pytest.mark.parametrize(
+    ("names", "corrections", "reason"),
+    [
+        (["none"], 1, None),
+        (["none"], 2, "repeated_failure"),
+        (["none", "strict"], 2, "repeated_failure"),
+        (["none", "touch"], 2, None),
+        (["write"], 9, None),
+        (["none", "write"], 2, "repeated_failure"),
+        (["look"], 2, "stall"),
+        (["look", "none"], 2, "stall"),
+        ([], 9, None),
+    ],
+)
+def test_a_run_pauses_once_its_model_was_told_often_enough(
+    names: list[str], corrections: int, reason: str | None
+) -> None:
+    spec = a_spec(permission_mode="ask", repeat_unchanged=3)
+    rows = plan_calls(proposed(*names), spec, (), past("look", 3))
+    pause = pause_after_mistakes(rows, corrections, POLICY)
+    assert (pause and pause.reason) == reason
+
+
+def test_a_tool_that_only_fails_pauses_the_run_as_a_failure() -> None:
+    failed = [
+        PastCall(n, fingerprint("look", "{}"), f"{n}", "errored", is_change=False) for n in (1, 2)
+    ]
+    rows = plan_calls(proposed("look"), a_spec(repeat_failures=2), (), failed)
+    assert [(row.state, row.repeats) for row in rows] == [("errored", True)]
+    pause = pause_after_mistakes(rows, 2, POLICY)
+    assert pause is not None
+    assert pause.reason == "repeated_failure"
 
 
 def test_the_surplus_of_a_reply_is_answered_and_not_run() -> None:

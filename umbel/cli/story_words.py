@@ -217,6 +217,7 @@ _WORDS: Final[Mapping[str, Callable[[Told], str]]] = {
     "step.claimed": _claimed,
     "step.decided": _decided,
     "step.retry": _retried,
+    "doom_loop": lambda _: "the model was told that it goes round in a circle",
     "step.discarded": _discarded,
     "step.fenced_out": _fenced_out,
     "step.handed_back": _handed_back,
