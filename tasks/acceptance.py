@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from loop.policy import Policy
 from loop.profiles import DEFAULT_PROFILE, expand_policy
 from models.database import Database
+from models.follow_ups import FollowedUp, HandedOver, follow_up
 from models.runs import Accepted, RunRequest, accept_run
 from providers.profiles import DEFAULT_BASE_URL, default_wire
 from tasks.traceparent import storable_traceparent
@@ -16,7 +17,7 @@ from tools.registry import ToolRegistry
 from umbel.contracts import Principal, RunId, ThreadId, new_id
 from umbel.errors import Misconfigured
 from umbel.faults import fault
-from umbel.names import WireName
+from umbel.names import OnBusy, WireName
 from umbel.settings import Settings
 from umbel.settings_faults import compact
 from umbel.strict_json import canonical
@@ -89,9 +90,44 @@ def accept(
         Misconfigured: the agent's profile, policy or tools do not exist.
         Unavailable: PostgreSQL does not answer.
     """
+    wanted = _frozen(registry, agent, request)
+    run_id = request.run_id or RunId(new_id("run"))
+    with database.begin() as connection:
+        accepted = accept_run(connection, wanted, run_id=run_id, thread_id=request.thread_id)
+        fault("accept.pre_commit", run_id=run_id)
+    fault("accept.post_commit", run_id=run_id)
+    return accepted
+
+
+def accept_follow_up(
+    database: Database,
+    registry: ToolRegistry,
+    agent: AgentSpec,
+    request: NewRequest,
+    *,
+    thread_id: ThreadId,
+    on_busy: OnBusy,
+) -> FollowedUp | HandedOver:
+    """Write a further request of a thread down; the caller rings for it afterwards.
+
+    Raises:
+        Conflict: the thread is busy and `on_busy` is `reject`.
+        InvalidInput, IdReused, NotFound, Misconfigured, Unavailable: as `accept`.
+    """
+    wanted = _frozen(registry, agent, request)
+    run_id = request.run_id or RunId(new_id("run"))
+    with database.begin() as connection:
+        found = follow_up(connection, wanted, run_id=run_id, thread_id=thread_id, on_busy=on_busy)
+        fault("accept.pre_commit", run_id=run_id)
+    fault("accept.post_commit", run_id=run_id)
+    return found
+
+
+def _frozen(registry: ToolRegistry, agent: AgentSpec, request: NewRequest) -> RunRequest:
+    """The request with everything that its run keeps of the configuration."""
     policy = _expanded(agent)
     tools = registry.select(agent.tools)
-    wanted = RunRequest(
+    return RunRequest(
         principal=request.principal,
         input=request.input,
         agent=agent.name,
@@ -107,12 +143,6 @@ def accept(
         own_policy=tuple(request.own_policy),
         makes_thread=request.makes_thread,
     )
-    run_id = request.run_id or RunId(new_id("run"))
-    with database.begin() as connection:
-        accepted = accept_run(connection, wanted, run_id=run_id, thread_id=request.thread_id)
-        fault("accept.pre_commit", run_id=run_id)
-    fault("accept.post_commit", run_id=run_id)
-    return accepted
 
 
 def _expanded(agent: AgentSpec) -> Policy:

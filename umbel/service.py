@@ -1,4 +1,4 @@
-"""Umbel for a program that may reach its database: enqueue a run, look at it, wait for it.
+"""Umbel for a program that may reach its database: enqueue a run, look at it, correct or stop it.
 
     from umbel.service import Service
 
@@ -12,20 +12,23 @@ Settings come from `UMBEL_*` and `umbel.toml`; workers must be running for a run
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from umbel.contracts import Principal, RunId, ThreadId
+from umbel.contracts import CallId, Principal, RunId, ThreadId
 from umbel.errors import Misconfigured, NotFound
-from umbel.names import SETTLED_STATUSES
+from umbel.names import SETTLED_STATUSES, OnBusy, SteerMode, Verification
 from umbel.server_path import bind_server_packages
 from umbel.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from models.follow_ups import FollowedUp, HandedOver
     from models.runs import Accepted, RunRow
+    from tasks.acceptance import AgentSpec, NewRequest
+    from tasks.owner_verbs import ReceiptVerified, RunResumed, RunSteered, RunStopped
 
 _LOOK_SECONDS: Final = 0.2
 
@@ -54,8 +57,10 @@ class Service:
         """Raises Misconfigured when an address or a tool module is missing or wrong."""
         bind_server_packages()
         from locks.ownership import connect
+        from locks.wake_ups import WakeUps
         from models.database import Database
         from tasks.app import make_app
+        from tasks.owner_verbs import OwnerVerbs
         from tasks.ringing import Ringer
         from tasks.runtime import queue_room, required_urls
         from tools.registry import load_registry
@@ -67,6 +72,9 @@ class Service:
         client = connect(redis_url, role="service", max_connections=2)
         room = queue_room(self._settings, self._database, client)
         self._ringer = Ringer(make_app(self._settings), room)
+        self._principal = Principal(tenant=self._settings.tenant, user=self._settings.user)
+        wake_ups = WakeUps(client, prefix=self._settings.redis_prefix)
+        self._verbs = OwnerVerbs(self._database, self._ringer, wake_ups, self._principal)
 
     def enqueue(  # noqa: PLR0913 - one keyword for each thing a caller may say
         self,
@@ -113,7 +121,139 @@ class Service:
 
     def accept(self, wanted: Wanted) -> "Accepted":
         """What `enqueue` does, for callers that want to know more of what came of it."""
-        from tasks.acceptance import NewRequest, accept, configured_agent
+        from tasks.acceptance import accept
+
+        spec, new = self._new_request(wanted)
+        accepted = accept(self._database, self._registry, spec, new)
+        if not accepted.is_queued:
+            self._ringer.ring_step(accepted.run_id, 1)
+        return accepted
+
+    def follow_up(
+        self,
+        run_id: str,
+        request: str,
+        *,
+        on_busy: OnBusy = "enqueue",
+        new_run_id: str | None = None,
+    ) -> "FollowedUp | HandedOver":
+        """Ask for more in the thread of a run, of the same agent, model and workspace.
+
+        The next run knows what the thread's runs before it have said, done and found.
+
+        Args:
+            run_id: any run of the thread.
+            request: what the agent should do now, verbatim.
+            on_busy: while a run is at work there, `enqueue` lets this wait its turn, `reject`
+                refuses it, `interrupt` stops that run first, `steer` gives it to that run as a
+                correction.
+            new_run_id: chosen by the caller (`run_…`), it makes the call safe to repeat.
+
+        Raises:
+            Conflict: the thread is busy and `on_busy` is `reject`.
+            NotFound: there is no such run of this tenant.
+            InvalidInput, IdReused, Misconfigured, Unavailable: as `enqueue`.
+        """
+        from tasks.acceptance import accept_follow_up
+
+        run = self.get(run_id)
+        wanted = Wanted(
+            request,
+            agent=run.agent,
+            model=run.model,
+            workspace=run.workspace,
+            run_id=new_run_id,
+            thread_id=run.thread_id,
+        )
+        spec, new = self._new_request(wanted)
+        found = accept_follow_up(
+            self._database, self._registry, spec, new, thread_id=run.thread_id, on_busy=on_busy
+        )
+        self._verbs.followed_up(found)
+        return found
+
+    def steer(
+        self, run_id: str, text: str, *, mode: SteerMode = "redirect", key: str | None = None
+    ) -> "RunSteered":
+        """Correct a run while it works; its next request holds the text.
+
+        Args:
+            run_id: of a run that is queued, at work, waiting or paused.
+            text: up to 4,000 characters.
+            mode: `redirect` gives up what has not started; `append` lets the step finish.
+            key: of the caller's own; the same one again is the same correction.
+
+        Raises:
+            Conflict: the run hears nothing more.
+            NotFound, NotPermitted: it is not yours, or not yours to correct.
+            InvalidInput: the text or the key is none.
+            Unavailable: PostgreSQL does not answer; repeat with the same `key`.
+        """
+        return self._verbs.steer(self.get(run_id).run_id, text, mode, key=key)
+
+    def stop(self, run_id: str, *, key: str | None = None) -> "RunStopped":
+        """Let nothing of a run start any more; what is started still ends and is recorded.
+
+        Raises:
+            Conflict: it has ended by itself.
+            NotFound, NotPermitted: it is not yours, or not yours to stop.
+            InvalidInput: the key is none.
+            Unavailable: PostgreSQL does not answer; repeat it.
+        """
+        return self._verbs.stop(self.get(run_id).run_id, key=key)
+
+    def resume(
+        self,
+        run_id: str,
+        *,
+        limits: Mapping[str, int | None] | None = None,
+        key: str | None = None,
+    ) -> "RunResumed":
+        """Let a paused, failed or cancelled run go on where it stood.
+
+        Args:
+            run_id: of a run that settled without an answer.
+            limits: values of `loop.policy.LIMITS` that win over the run's; None: no limit.
+            key: of the caller's own; the same one again is the same resume.
+
+        Raises:
+            Conflict: it does not stand so; the message says what to do first.
+            NotFound, NotPermitted: it is not yours, or not yours to resume.
+            InvalidInput: a limit or the key is none.
+            Unavailable: PostgreSQL does not answer; repeat with the same `key`.
+        """
+        return self._verbs.resume(self.get(run_id).run_id, limits=limits, key=key)
+
+    def verify(self, call_id: str, outcome: Verification, found: str) -> "ReceiptVerified":
+        """Say how a change ended whose outcome nobody knew; sends nothing, resumes nothing.
+
+        Args:
+            call_id: of the change.
+            outcome: what was found out.
+            found: how, in 10 to 2,000 characters; the model is told.
+
+        Raises:
+            Conflict: its outcome is not unknown.
+            NotFound, NotPermitted: it is not yours, or not yours to verify.
+            InvalidInput: the text is too short, too long or cannot be stored.
+            Unavailable: PostgreSQL does not answer; repeat it.
+        """
+        return self._verbs.verify(CallId(call_id), outcome, found)
+
+    def share(self, thread_id: str, collaborators: Collection[str]) -> None:
+        """Let these users correct the runs of a thread; with none it is private again.
+
+        What a run changes after a collaborator's correction needs the owner's approval.
+
+        Raises:
+            NotFound: there is no such thread of this user.
+        """
+        from models.sharing import share_thread
+
+        share_thread(self._database, ThreadId(thread_id), self._principal, collaborators)
+
+    def _new_request(self, wanted: Wanted) -> "tuple[AgentSpec, NewRequest]":
+        from tasks.acceptance import NewRequest, configured_agent
         from tasks.traceparent import current_traceparent
 
         spec = configured_agent(self._settings, wanted.agent, **wanted.policy)
@@ -121,7 +261,7 @@ class Service:
         if model is None:
             raise Misconfigured(f"Agent {wanted.agent!r} names no model; set UMBEL_MODEL.")
         new = NewRequest(
-            principal=Principal(tenant=self._settings.tenant, user=self._settings.user),
+            principal=self._principal,
             input=wanted.request,
             model=model,
             workspace=wanted.workspace,
@@ -132,10 +272,7 @@ class Service:
             own_policy=tuple(wanted.policy),
             makes_thread=wanted.makes_thread,
         )
-        accepted = accept(self._database, self._registry, replace(spec, model=model), new)
-        if not accepted.is_queued:
-            self._ringer.ring_step(accepted.run_id, 1)
-        return accepted
+        return replace(spec, model=model), new
 
     def get(self, run_id: str) -> "RunRow":
         """The run as it stands.

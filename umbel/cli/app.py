@@ -10,7 +10,8 @@ from umbel import __version__
 from umbel.cli import examples
 from umbel.cli.ending import ends_with_code
 from umbel.cli.options import Json, RunningData
-from umbel.cli.runs_app import runs
+from umbel.cli.receipts_app import receipts
+from umbel.cli.runs_acts_app import runs
 from umbel.cli.usage_line import PlainUsage
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 db = typer.Typer(no_args_is_help=True, help="Make or check the tables in PostgreSQL.")
 app.add_typer(runs, name="runs")
+app.add_typer(receipts, name="receipts")
 app.add_typer(db, name="db")
 
 
