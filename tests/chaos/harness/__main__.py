@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 import time
+from pathlib import Path
 
 from tests.chaos.harness.campaign import Plan, Say, carry_out
 from tests.chaos.harness.digest import compare
@@ -46,6 +47,8 @@ def _campaign(arguments: argparse.Namespace, tell: Say) -> int:
         mutant=arguments.mutant or None,
     )
     outcome = carry_out(plan, tell)
+    if arguments.log:
+        arguments.log.write_text("\n".join(outcome.fault_log) + "\n")
     if outcome.violations:
         _say(failure_of(outcome))
     _say("")
@@ -87,6 +90,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--mutant", default="", choices=["", *MUTANTS], help="plant this fault in the product first"
     )
+    parser.add_argument("--log", type=Path, help="a file for the list of faults")
     parser.add_argument(
         "--digest",
         action="store_true",

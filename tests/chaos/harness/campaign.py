@@ -140,7 +140,7 @@ def _let_owners_act(plan: Plan, scene: Scene, nemesis: Nemesis) -> None:
     has_room = unsettled is not None and unsettled < plan.in_flight
     if is_due and has_room and owners.entered < plan.runs:
         owners.enter()
-    if owners.chance.random() < 0.3:
+    if owners.chance.random() < 0.3 and len(scene.ledger.acks) < owners.entered:
         owners.do_something()
     if owners.chance.random() < 0.1:
         owners.say_what_happened()
