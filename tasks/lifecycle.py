@@ -25,6 +25,7 @@ from tasks.native import is_gevent
 from tasks.node_lock import NodeLock
 from tasks.persisting import persist
 from tasks.presence import Node, Presence, new_worker_id, role_of
+from tasks.presence_log import PresenceLog
 from tasks.reconciling import Reconciler
 from tasks.runtime import Runtime, build_runtime, install_runtime, required_urls, runtime
 from tasks.tally_writer import TallyWriter
@@ -52,6 +53,7 @@ class WorkerLifecycle:
         self._lock: NodeLock | None = None
         self._node: Node | None = None
         self._presence: Presence | None = None
+        self._presence_log: PresenceLog | None = None
         self._writer: TallyWriter | None = None
         self._watch: BrokerWatch | None = None
         self.metrics = ConsumerMetrics(settings)
@@ -77,13 +79,13 @@ class WorkerLifecycle:
         else:
             self._app.conf.worker_disable_prefetch = pool == "threads"
             self._start_process()
-            self._presence.start()
+            self._beat(self._presence)
             runtime().providers["chat"].prepare()
 
     def start_beating(self) -> None:
         """The pool runs: from now on the parent beats for its children."""
         if self._pool in PREFORK_POOLS and self._presence is not None:
-            self._presence.start()
+            self._beat(self._presence)
         self.metrics.start(role_of(self._role))
 
     def start_child(self) -> None:
@@ -104,6 +106,8 @@ class WorkerLifecycle:
         """The worker ends: say goodbye and leave no lock file."""
         if self._presence is not None:
             self._presence.stop()
+        if self._presence_log is not None:
+            self._presence_log.stop()
         self.end_process()
         self.metrics.finish()
         if self._lock is not None:
@@ -124,6 +128,11 @@ class WorkerLifecycle:
         if self._writer is not None:
             self._writer.finish()
         ending.close()
+
+    def _beat(self, presence: Presence) -> None:
+        presence.start()
+        self._presence_log = PresenceLog(presence)
+        self._presence_log.start()
 
     def _start_process(self) -> None:
         if self._node is None:

@@ -63,8 +63,10 @@ class Presence:
         self._known: dict[str, int] = {}
         self._is_over = False
         self._is_asked = False
-        self.faults: deque[str] = deque(maxlen=20)
-        """What went wrong, for a logger on another thread to take: this one must not log."""
+        self._is_failing = False
+        self.changes: deque[str | None] = deque(maxlen=20)
+        """Causes of beats that begin to fail, None where they get through again; for a logger on
+        another thread to take: this one must not log."""
 
     def start(self) -> None:
         """Beat until the process ends."""
@@ -89,10 +91,17 @@ class Presence:
             try:
                 self._beat()
                 self._last_beat = began
+                self._note(None)
             except Exception as error:  # noqa: BLE001 - a heartbeat must survive whatever happens
-                self.faults.append(f"{type(error).__name__}: {error}")
+                self._note(f"{type(error).__name__}: {error}")
                 self._connection = None
             self._pause_until(began + self._beat_seconds)
+
+    def _note(self, cause: str | None) -> None:
+        is_failing = cause is not None
+        if is_failing != self._is_failing:
+            self._is_failing = is_failing
+            self.changes.append(cause)
 
     def _pause_until(self, moment: float) -> None:
         while not self._is_asked and (left := moment - time.monotonic()) > 0:

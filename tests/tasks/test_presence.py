@@ -1,5 +1,6 @@
 """The heartbeat and the node lock, with real processes and a real database."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -7,12 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from models.database import Database
 from models.workers import drop_predecessors, register
 from tasks.node_lock import NodeLock
 from tasks.presence import Node, Presence, is_alive, libpq_conninfo, new_worker_id
+from tasks.presence_log import PresenceLog
 from tests.models.story import query
+from tests.services import Services
 from tests.worker_processes import wait_until
 from umbel.contracts import WorkerId
 
@@ -143,7 +147,40 @@ def test_a_worker_that_cannot_beat_knows_that_it_is_lost() -> None:
     assert not presence.is_lost
     presence.start()
     wait_until(lambda: presence.is_lost, 10, "it is lost before others take its work")
-    assert "ConnectionError" in presence.faults[0]
+    presence.stop()
+    assert "ConnectionError" in str(presence.changes[0])
+
+
+def test_beats_that_fail_are_logged_once_and_so_is_the_first_that_gets_through_again(
+    database: Database, url: str, services: Services, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tasks.presence_log")
+    enrol(database, "wrk_mine", os.getpid())
+    presence = a_presence(url, dead_after=1.0)
+    log = PresenceLog(presence)
+    name = make_url(url).database
+    presence.start()
+    try:
+        wait_until(lambda: known(database)["wrk_mine"], 20, "it beats")
+        log.look()
+        services.databases._execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        services.databases._execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            f" WHERE datname = '{name}' AND application_name = 'umbel-beat'"
+        )
+        wait_until(lambda: presence.is_lost, 20, "many beats have failed")
+        log.look()
+    finally:
+        services.databases._execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+    wait_until(lambda: not presence.is_lost, 20, "a beat gets through")
+    presence.stop()
+    log.look()
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert said == [
+        ("WARNING", "heartbeat not taken by PostgreSQL"),
+        ("INFO", "heartbeat taken again by PostgreSQL"),
+    ]
+    assert "ConnectionError" in caplog.records[0].__dict__["cause"]
 
 
 def test_a_node_lock_is_held_by_one_at_a_time_and_its_identity_stays() -> None:
