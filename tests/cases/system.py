@@ -20,7 +20,7 @@ from tests.cases.world import Perform, World
 from tests.services import Services, fresh_place
 from tests.worker_processes import FAST_CLOCKS, PATIENT_CLOCKS, Pool, WorkerProcesses
 from tools.registry import ToolRegistry, load_registry
-from umbel.contracts import Principal, RunId, new_id
+from umbel.contracts import Principal, RunId, ThreadId, new_id
 
 TENANT: Final = "cases"
 
@@ -53,19 +53,33 @@ class CaseSystem:
         world = World(case, perform or self.stage.perform)
         run_id = RunId(new_id("run"))
         self.coordinator.add(world, run_id)
-        tools = [*tools_of(case), *load_registry(()).select(builtin)]
-        agent = AgentSpec(tools=[tool.name for tool in tools], policy=policy_of(case))
-        request = NewRequest(
-            principal=Principal(tenant=TENANT, user=case.run.get("owner", "owner")),
-            input=case.run["input"],
-            model=case.model,
-            run_id=run_id,
-            workspace=None if workspace is None else str(workspace),
-        )
-        accept(self.stage.database, ToolRegistry(tools), agent, request)
+        accept_case(self.stage.database, case, run_id, builtin=builtin, workspace=workspace)
         if ring:
             self.stage.ringer.ring_step(run_id, 1)
         return world
+
+
+def accept_case(
+    database: Database,
+    case: Case,
+    run_id: RunId,
+    *,
+    thread_id: ThreadId | None = None,
+    builtin: Sequence[str] = (),
+    workspace: Path | None = None,
+) -> None:
+    """Accept a case's run as a service would; the same id again is the same run."""
+    tools = [*tools_of(case), *load_registry(()).select(builtin)]
+    agent = AgentSpec(tools=[tool.name for tool in tools], policy=policy_of(case))
+    request = NewRequest(
+        principal=Principal(tenant=TENANT, user=case.run.get("owner", "owner")),
+        input=case.run["input"],
+        model=case.model,
+        run_id=run_id,
+        thread_id=thread_id,
+        workspace=None if workspace is None else str(workspace),
+    )
+    accept(database, ToolRegistry(tools), agent, request)
 
 
 @dataclass(frozen=True, slots=True)

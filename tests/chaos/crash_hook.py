@@ -1,58 +1,126 @@
-"""The function behind the fault points in crash tests: carries out an order, once.
+"""The function behind the fault points in crash tests: carries out orders, each once.
 
-An order is a file `POINT@RUN` in the folder named by `CRASH_ORDERS`; `POINT@any` hits the
-first run that gets there.
+An order is a file `POINT@WHO#N` in the folder named by `CRASH_ORDERS`; its text is the action. WHO
+is a run, `beat` for a process of that role, or `any` for whoever comes first. N counts from 0; the
+next number counts once the one before it is taken.
 """
 
+import itertools
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
+from tasks.asking import StreamGivenUp
+from tasks.drain_reads import ReadInterrupted
+from umbel.errors import InvariantBroken
 from umbel.faults import FaultInjected
+
+Action = Literal["kill", "pause", "raise", "delay", "cut", "break", "refuse", "drain"]
+"""`pause` asks the outside to stop the whole worker; `cut` ends a read as a drain does, `drain` a
+stream; `break` finds a corrupt record; `refuse` is a broker that takes no message."""
 
 ORDERS: Final = "CRASH_ORDERS"
 ANY: Final = "any"
-_HOLD: Final = "hold"
-_HOLD_SECONDS: Final = 30.0
+BEAT: Final = "beat"
+DELAY_SECONDS: Final = 0.2
+_PAUSED: Final = ".paused"
+_LONGEST_PAUSE_SECONDS: Final = 120.0
 
 
-def hold(folder: Path) -> None:
-    """Make every worker wait at its next point, until `release`."""
-    (folder / _HOLD).touch()
+@dataclass(slots=True)
+class Orders:
+    """The test's side of the folder."""
 
+    folder: Path
+    _given: dict[str, int] = field(default_factory=dict)
 
-def release(folder: Path) -> None:
-    """Let the workers go on: all orders are written."""
-    (folder / _HOLD).unlink()
+    def give(self, point: str, who: str, action: Action) -> str:
+        """Hurt the first process that comes to `point` with `who`; the order's name."""
+        place = f"{point}@{who}"
+        number = self._given.get(place, 0)
+        self._given[place] = number + 1
+        name = f"{place}#{number}"
+        unready = self.folder / f"{name}.new"
+        unready.write_text(action)
+        unready.rename(self.folder / name)
+        return name
 
+    def is_taken(self, name: str) -> bool:
+        """Whether somebody has carried the order out, or is about to."""
+        return (self.folder / f"{name}.taken").exists()
 
-def give_order(folder: Path, point: str, run_id: str, action: str) -> None:
-    """Hurt the first process that comes to `point` with this run."""
-    (folder / f"{point}@{run_id}").write_text(action)
+    def paused(self) -> list[int]:
+        """The processes that wait to be stopped."""
+        return [int(path.stem) for path in self.folder.glob(f"*{_PAUSED}")]
 
-
-def carried_out(folder: Path) -> set[str]:
-    """The orders that were taken, as `POINT@RUN`."""
-    return {path.stem for path in folder.glob("*.taken")}
+    def let_go(self, pid: int) -> None:
+        """Let a process that was continued leave its point."""
+        (self.folder / f"{pid}{_PAUSED}").unlink(missing_ok=True)
 
 
 def crash(point: str, facts: Mapping[str, str]) -> None:
     """Called by the product at every armed point."""
     folder = Path(os.environ[ORDERS])
-    deadline, pause = time.monotonic() + _HOLD_SECONDS, threading.Event()
-    while (folder / _HOLD).exists() and time.monotonic() < deadline:
-        pause.wait(0.02)
-    for who in (facts.get("run_id", ANY), ANY):
-        order = folder / f"{point}@{who}"
+    for who in _names(facts):
+        action = _take(folder, f"{point}@{who}")
+        if action is not None:
+            _carry_out(folder, point, action)
+            return
+
+
+def _names(facts: Mapping[str, str]) -> Iterator[str]:
+    if "run_id" in facts:
+        yield facts["run_id"]
+    if "beat" in sys.argv:
+        yield BEAT
+    yield ANY
+
+
+def _take(folder: Path, place: str) -> str | None:
+    """The next order for this place; one process gets it, however many come here."""
+    for number in itertools.count():
+        order = folder / f"{place}#{number}"
         taken = order.with_name(f"{order.name}.taken")
-        try:
-            order.rename(taken)  # for one process only, however many come here
-        except FileNotFoundError:
+        if taken.exists():
             continue
-        if taken.read_text() == "kill":
+        try:
+            order.rename(taken)
+        except FileNotFoundError:
+            if taken.exists():
+                continue  # somebody else was faster
+            return None
+        return taken.read_text()
+    return None
+
+
+def _carry_out(folder: Path, point: str, action: str) -> None:
+    match action:
+        case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        raise FaultInjected(point)
+        case "pause":
+            _wait_to_be_stopped(folder / f"{os.getpid()}{_PAUSED}")
+        case "delay":
+            threading.Event().wait(DELAY_SECONDS)
+        case "cut":
+            raise ReadInterrupted
+        case "drain":
+            raise StreamGivenUp("drain")
+        case "break":
+            raise InvariantBroken(point)
+        case "refuse":
+            raise ConnectionError(point)
+        case _:
+            raise FaultInjected(point)
+
+
+def _wait_to_be_stopped(mark: Path) -> None:
+    mark.touch()
+    deadline, pause = time.monotonic() + _LONGEST_PAUSE_SECONDS, threading.Event()
+    while mark.exists() and time.monotonic() < deadline:
+        pause.wait(0.01)

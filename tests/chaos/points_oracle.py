@@ -1,0 +1,84 @@
+"""What must hold for every run that was hurt, by the record and by what the world outside saw."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tests.cases.record import Record
+from tests.cases.world import World
+from tests.chaos.points_ways import Ends, Hurt
+
+CHANGES: Final = ("send_mail", "slow_mail")
+_DISTURBANCES: Final = ("run.taken_over", "step.handed_back", "step.discarded", "step.fenced_out")
+_DECIDED: Final = ("dispatch", "answer")
+
+
+def problems_of(hurt: Hurt, world: World, record: Record, *, taken: int) -> list[str]:
+    """One line per broken rule.
+
+    Args:
+        hurt: what was done to the run.
+        world: the model and the tools, as they saw it.
+        record: the database's view.
+        taken: orders for this very run that were carried out, those before the point included.
+    """
+    return [
+        *world.problems,
+        *_status(hurt, record),
+        *_changes(world, record),
+        *_spending(world, record, taken),
+    ]
+
+
+def differences(ends: Ends, world: World, record: Record) -> Iterator[str]:
+    """Where the run did not end as one must that nothing else has hurt."""
+    run, asked = record.run, len(world.model.requests)
+    executed = sum(world.ledger.executions.values())
+    if (run["status"], run["reason"]) != (ends.status, ends.reason):
+        yield f"ended as {run['status']} ({run['reason']}), not as {ends.status} ({ends.reason})"
+    if asked != ends.asked:
+        yield f"the model was asked {asked} times, not {ends.asked}"
+    if executed != ends.executed:
+        yield f"the tool did its work {executed} times, not {ends.executed}"
+
+
+def _status(hurt: Hurt, record: Record) -> Iterator[str]:
+    status, reason = record.run["status"], record.run["reason"]
+    kinds = [event["kind"] for event in record.events]
+    may_be: set[tuple[str, str | None]] = {("completed", None)}
+    if any(call["state"] == "unknown" for call in record.calls):
+        may_be = {("paused", "unknown_outcome")}
+    if "stop" in hurt.way.verbs:
+        may_be.add(("cancelled", "owner_stop"))
+    if kinds.count("run.taken_over") >= 3:
+        may_be.add(("paused", "lost_worker"))
+    if any(order.action == "break" for order in hurt.way.leads):
+        may_be.add(("failed", "corrupt_record"))
+    if "run.resumed" in kinds or "verify" in hurt.way.verbs:
+        may_be.add(("paused", "unknown_outcome"))  # known since: the owner has not resumed it again
+    if any(call["is_late"] for call in record.calls):
+        may_be.add(("paused", "unknown_outcome"))
+    if (status, reason) not in may_be:
+        yield f"ended as {status} ({reason}); may be {sorted(map(str, may_be))}"
+
+
+def _changes(world: World, record: Record) -> Iterator[str]:
+    """At most once, and never otherwise than the receipt says."""
+    done = sum(world.ledger.executions.get(tool, 0) for tool in CHANGES)
+    receipts = [call["outcome"] for call in record.calls if call["has_receipt"]]
+    if done > 1:
+        yield f"the change was made {done} times"
+    if receipts.count("done") > done:
+        yield f"a receipt says done, the world says {done} times"
+    if done and "done" not in receipts and "unknown" not in receipts:
+        yield f"the change was made, and its receipts say {receipts}"
+
+
+def _spending(world: World, record: Record, taken: int) -> Iterator[str]:
+    """Every request was decided on, or is the one that a disturbance may cost."""
+    asked = len(world.model.requests)
+    decided = sum(row["decision"] in _DECIDED for row in record.model_calls)
+    disturbed = sum(event["kind"] in _DISTURBANCES for event in record.events)
+    if asked > decided + max(taken, disturbed):
+        yield f"{asked} requests for {decided} decisions and {max(taken, disturbed)} disturbances"
+    if asked > len(record.model_calls):
+        yield f"{asked} requests, and only {len(record.model_calls)} attempts in the record"
