@@ -43,6 +43,16 @@ NEXT_CALL: Final = _NEXT.format(
 )
 
 
+# A step that raised before anybody held it: no attempt, no event and no holder tell of it, and its
+# message is gone. Each time it waits at least twice as long, until a claim succeeds.
+PUT_OFF: Final = """
+UPDATE runs SET rings = least(rings + 1, 1000), not_before = now() + make_interval(
+  secs => least(600, %(ring_after)s * power(2, least(rings, 12))))
+WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready'
+RETURNING id
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Duty:
     """Which steps a process takes."""
@@ -83,6 +93,19 @@ class NextCall:
     call_id: CallId
     tool: str
     tenant: str
+
+
+def put_off_step(
+    database: Database, run_id: RunId, step: int, *, ring_after_seconds: float
+) -> bool:
+    """Let a ready step that could not be claimed wait; False when it is not ready any more.
+
+    The first time for `ring_after_seconds`, then for two to four times as long as the time before,
+    ten minutes at most.
+    """
+    asked = {"run_id": run_id, "step": step, "ring_after": ring_after_seconds}
+    [rows] = database.run((PUT_OFF, asked))
+    return bool(rows)
 
 
 def next_step(

@@ -4,6 +4,7 @@ Each write is a compare-and-set that is tried until PostgreSQL answers, between 
 """
 
 from models import steps
+from models.claiming import put_off_step
 from models.steps import Claim, Exchange, GivenBack
 from tasks.persisting import persist
 from tasks.runtime import Runtime
@@ -49,6 +50,12 @@ def release_own(runtime: Runtime, run_id: RunId, step: int) -> None:
     fault("step.release_post", run_id=run_id, step=str(step))
     if freed is not None:
         runtime.note_end(run_id, freed.ended)
+
+
+def put_off(runtime: Runtime, run_id: RunId, step: int) -> None:
+    """Let a step that raised before its claim wait, so that it does not come back at once."""
+    wait = runtime.ring_after_seconds
+    persist(lambda: put_off_step(runtime.database, run_id, step, ring_after_seconds=wait))
 
 
 def fail_run(runtime: Runtime, claim: Claim, *, reason: Reason, detail: str) -> bool:

@@ -84,6 +84,8 @@ class Runtime:
     queues: tuple[str, ...] = ()
     slots: int = 1
     """Steps or calls carried at once."""
+    ring_after_seconds: float = 5.0
+    """After which a step that could not be claimed is tried again for the first time."""
     duty: Duty = FRESH
     risk: Lock = field(default_factory=Lock)
     """Held by the one step here that has cost a worker before."""
@@ -158,6 +160,7 @@ def build_runtime(
         draining=draining,
         queues=queues,
         slots=node.capacity.slots,
+        ring_after_seconds=settings.ring_after_seconds,
         duty=Duty(
             takes_fresh=LOOP_QUEUE in queues,
             takes_suspects=SUSPECT_QUEUE in queues,

@@ -22,7 +22,7 @@ from models.steps import (
     is_step_ready,
 )
 from tasks.asking import StreamGivenUp, ask_model
-from tasks.giving_back import book_reply, fail_run, hand_back, release_own
+from tasks.giving_back import book_reply, fail_run, hand_back, put_off, release_own
 from tasks.persisting import persist
 from tasks.planning import pause_after_mistakes, plan_calls
 from tasks.runtime import Runtime
@@ -75,7 +75,6 @@ def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
         runtime.meter.idle(STEP)
         return StepOutcome("held by another worker")
     try:
-        fault("step.locked", run_id=run_id, step=str(step))
         return _claim_and_carry(runtime, run_id, step)
     finally:
         # Before ringing: whoever hears the bell must find the lock free.
@@ -102,13 +101,16 @@ def _claim_and_carry(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
 def _claim(runtime: Runtime, run_id: RunId, step: int, *, may_risk: bool) -> Claim | None:
     database, worker = runtime.database, runtime.worker
     try:
+        fault("step.locked", run_id=run_id, step=str(step))
         claim = claim_step(database, run_id, step, worker, replace(runtime.duty, may_risk=may_risk))
         if claim is not None:
             fault("step.claim_committed", run_id=run_id, step=str(step))
-    except BaseException:  # an outage, or this greenlet was killed: the process lives on
+    except BaseException as error:  # an outage, or this greenlet was killed: the process lives on
         # The claim may have been committed and only its answer lost: a run held by a living worker
         # that does not know of it would wait for ever.
         release_own(runtime, run_id, step)
+        if isinstance(error, Exception) and not isinstance(error, Unavailable):
+            put_off(runtime, run_id, step)
         raise
     return claim
 

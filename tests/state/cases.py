@@ -109,6 +109,7 @@ def _record_cases(moment: Moment, scenario: Scenario) -> Iterator[Case]:
     for slot in (0, 1):
         yield case("claim_step", verbs.claim_step, step=rows.run.step, worker=slot)
         yield case("release_own", verbs.release_own, step=rows.run.step, worker=slot)
+    yield case("put_off_step", verbs.put_off_step, step=rows.run.step)
     yield case("resume_run", owner_verbs.resume_run)
     yield case("stop_run", owner_verbs.stop_run)
     yield case("steer_run", owner_verbs.steer_run, mode="redirect")

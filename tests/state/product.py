@@ -19,6 +19,7 @@ from models.calls import (
     settle_stalled_read,
     start_read,
 )
+from models.claiming import put_off_step
 from models.database import Database, Row, Statement
 from models.handing_back import hand_back_read
 from models.owner import resume_run, steer_run, stop_run, verify_receipt
@@ -156,6 +157,9 @@ def retry(at: At, a: Mapping[str, Any]) -> object:
 VERBS: Final[dict[str, Callable[[At, Mapping[str, Any]], object]]] = {
     "claim_step": lambda at, a: claim_step(at.database, at.run, a["step"], at.who(a)),
     "release_own": lambda at, a: release_own(at.database, at.run, a["step"], at.who(a)),
+    "put_off_step": lambda at, a: put_off_step(
+        at.database, at.run, a["step"], ring_after_seconds=3600.0
+    ),
     "commit_dispatch": dispatch,
     "commit_answer": lambda at, a: commit_answer(
         at.database, at.held(a["claim"]), an_exchange(), Answer("Hello.")

@@ -180,6 +180,14 @@ def release_own(rows: Rows, step: int, worker: Worker) -> Done:
     return Done(after, int(run.is_stopped), _cancelled(run), is_done=True)
 
 
+def put_off_step(rows: Rows, step: int) -> Done:
+    """PUT_OFF."""
+    run = rows.run
+    if run.step != step or run.work != "ready":
+        return Done(rows)
+    return Done(rows.with_run(run._replace(must_wait=True)), is_done=True)
+
+
 def fail_run(rows: Rows, claim: Claim) -> Done:
     """FAIL_RUN."""
     run = rows.run

@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
+from psycopg.errors import UniqueViolation
 
 from loop.response import Failure, ModelTurn
 from models.database import Database
-from models.sweeping import take_over_runs
+from models.sweeping import Room, due_steps, take_over_runs
 from providers.contract import AbortReason, StreamControl
 from tests.factories import RunWish, a_run, a_tool
 from tests.invariants import violations
@@ -150,6 +151,29 @@ def test_an_outage_never_fails_a_run(database: Database, process: Process) -> No
             process.step(run.run_id)
         assert run_row(database, run.run_id)["work"] == "ready", "only time is lost"
         change(database, "UPDATE runs SET not_before = now()")
+
+
+def test_a_step_that_raises_before_its_claim_comes_back_more_and_more_seldom(
+    database: Database, process: Process
+) -> None:
+    run_id = a_run(database).run_id
+    taken = "INSERT INTO events (run_id, seq, kind, fence) VALUES (%(id)s, 2, 'x', 0)"
+    change(database, taken, id=run_id)  # the number of the claim's event
+    waits = []
+    for _ in range(12):
+        with pytest.raises(UniqueViolation):
+            process.step(run_id)
+        assert process.step(run_id) == "nothing to do"
+        assert due_steps(database, Room(10, 0.0, is_empty=True)) == []
+        [row] = query(database, "SELECT extract(epoch FROM not_before - now()) AS s FROM runs")
+        waits.append(float(row["s"]))
+        change(database, "UPDATE runs SET not_before = now()")
+    doubled = [min(600, 5 * 2**n) for n in range(12)]
+    assert waits == pytest.approx(doubled, rel=0.3), "of which the test itself takes a little"
+    change(database, "DELETE FROM events WHERE seq = 2")
+    process.model.script.append(said())
+    assert process.step(run_id) == "answer, 7 tok"
+    assert run_row(database, run_id)["rings"] == 0
 
 
 def test_a_step_that_is_killed_in_a_living_process_leaves_its_run_to_others(
