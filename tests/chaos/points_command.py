@@ -4,33 +4,57 @@ import argparse
 import sys
 import time
 
-from tests.chaos.points_matrix import run_matrix
+from tests.chaos.points_matrix import PHASES, run_matrix
 from tests.chaos.points_mutants import MUTANTS
+from tests.chaos.points_ways import Hurt
 from tests.services import running_services
 
 
 def main() -> int:
     """Run the matrix; the exit code is 0 only if every pair was hit and nothing was broken."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeat", type=int, default=30, help="times each pair is hit")
-    parser.add_argument("--seed", type=int, default=1, help="order in which runs are entered")
-    parser.add_argument("--mutant", choices=MUTANTS, default="", help="a fault to be caught")
-    parser.add_argument("--only", default="", help="points whose name contains this")
-    asked = parser.parse_args()
+    asked = _arguments()
     began = time.monotonic()
     with running_services() as services:
         table = run_matrix(
             services,
             repeat=asked.repeat,
             seed=asked.seed,
+            phases=PHASES[:1] if asked.mutant else PHASES,
             mutant=asked.mutant,
-            choose=lambda hurt: any(asked.only in order.point for order in hurt.orders),
+            longest_seconds=asked.longest,
+            choose=lambda hurt: _is_wanted(hurt, asked.mutant, asked.only),
         )
     for line in [*table.violations, *table.missed]:
-        print(line)  # noqa: T201 - what it is for
-    lasted = f"{time.monotonic() - began:.0f} s, seed {asked.seed}"
-    print(f"{table.text()}; {lasted}")  # noqa: T201 - what it is for
+        _say(line)
+    _say(f"{table.text()}; {time.monotonic() - began:.0f} s, seed {asked.seed}")
     return 1 if table.violations or table.missed else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos.points_command",
+        description=__doc__,
+        epilog="A mutant is planted into workers; the run must then end with violations.",
+    )
+    parser.add_argument("--repeat", type=int, default=30, help="times each pair is hit")
+    parser.add_argument("--seed", type=int, default=1, help="order in which runs are entered")
+    parser.add_argument("--mutant", choices=["", *MUTANTS], default="", help="a planted fault")
+    parser.add_argument("--only", default="", help="points whose name contains this")
+    parser.add_argument(
+        "--longest", type=float, default=float("inf"), help="seconds of each of the two phases"
+    )
+    return parser.parse_args()
+
+
+def _is_wanted(hurt: Hurt, mutant: str, part: str) -> bool:
+    points = [order.point for order in hurt.orders]
+    if mutant:
+        return any(point in MUTANTS[mutant].points for point in points)
+    return any(part in point for point in points)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - a command's answer
 
 
 if __name__ == "__main__":

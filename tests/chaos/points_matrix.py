@@ -84,12 +84,16 @@ class Stand:
     orders: Orders
     freezer: Freezer
     table: Table
+    until: float = float("inf")
+    """After this moment no new run is entered."""
     played: list[Play] = field(default_factory=list)
 
     def play(self, wanted: Sequence[Hurt]) -> None:
         """Hurt a run for each of `wanted`, many of them at once, and judge when all is quiet."""
         waiting, at_work, pause = deque(wanted), list[Play](), threading.Event()
         while waiting or at_work:
+            if time.monotonic() > self.until:
+                waiting.clear()
             while waiting and len(at_work) < IN_FLIGHT:
                 at_work.append(self._enter(waiting.popleft()))
             self._look_after_processes()
@@ -144,7 +148,7 @@ class Stand:
         if all(map(self.orders.is_taken, play.targets)):
             self.table.count(play.hurt)
             return None
-        if play.tries == MOST_TRIES:
+        if play.tries == MOST_TRIES or time.monotonic() > self.until:
             return None  # the table says that it was not hit
         others = [name for name in play.targets if name not in play.own]
         return self._enter(play.hurt, others, play.tries + 1)
@@ -195,6 +199,7 @@ def run_matrix(
     seed: int = 1,
     phases: Sequence[Phase] = PHASES,
     mutant: str = "",
+    longest_seconds: float = float("inf"),
     choose: Callable[[Hurt], bool] = lambda _: True,
 ) -> Table:
     """Hit every point with every action; what came of it.
@@ -205,6 +210,7 @@ def run_matrix(
         seed: the order in which runs are entered.
         phases: what is done, on which workers.
         mutant: a fault planted into the workers, by its name in points_mutants.
+        longest_seconds: after which a phase enters no new run, whatever has not been hit.
         choose: which of the hurts.
     """
     table = Table(repeat)
@@ -213,6 +219,7 @@ def run_matrix(
         random.Random(seed).shuffle(wanted)
         table.expect(wanted)
         with _stand(services, phase, table, mutant) as stand:
+            stand.until = time.monotonic() + longest_seconds
             stand.play(wanted)
             table.pauses += stand.freezer.pauses
     return table

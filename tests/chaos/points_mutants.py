@@ -6,6 +6,7 @@ fault that the process plants into itself on the way.
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from loop.outcome import Errored, Returned, ToolOutcome
@@ -64,12 +65,20 @@ def _plant(module: object, name: str, fault: object) -> None:
     setattr(module, name, fault)
 
 
-MUTANTS: Final[Mapping[str, Callable[[], None]]] = {
-    "intent-after-sending": _intent_after_sending,
-    "reply-not-booked": _reply_not_booked,
-    "lost-change-undone": _lost_change_undone,
-    "lost-change-done": _lost_change_done,
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A fault, and the points at which it must show."""
+
+    plant: Callable[[], None]
+    points: tuple[str, ...]
+
+
+MUTANTS: Final[Mapping[str, Mutant]] = {
+    "intent-after-sending": Mutant(_intent_after_sending, ("call.effect_done", "call.receipt_pre")),
+    "reply-not-booked": Mutant(_reply_not_booked, ("model.answered", "decide.applying")),
+    "lost-change-undone": Mutant(_lost_change_undone, ("call.effect_done", "call.receipt_pre")),
+    "lost-change-done": Mutant(_lost_change_done, ("call.intent_saved", "call.abandon_pre")),
 }
 
 if name := os.environ.get(MUTANT):
-    MUTANTS[name]()
+    MUTANTS[name].plant()
