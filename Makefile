@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test state test-services clean docs
+.PHONY: help setup demo check format test state chaos test-services clean docs
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -38,6 +38,17 @@ test: setup ## Run the whole test suite on embedded PostgreSQL and Valkey
 
 state: setup ## Search every interleaving, with more faults than `make test` does (minutes)
 	UMBEL_STATE_LARGE=1 $(BIN)/python -m pytest -s tests/state
+
+# What `make chaos` does; `python -m tests.chaos.harness --help` says more.
+RUNS ?= 200
+KILLS ?= 200
+SEED ?= 1
+MUTANT ?=
+# Set, every fault point is hit so often with every action instead; see `python -m tests.chaos.points_command --help`.
+POINTS ?=
+
+chaos: setup ## Hurt a whole system in seeded order, heal and judge it: RUNS=, KILLS=, SEED=, MUTANT=; or POINTS=
+	$(BIN)/python -m $(if $(POINTS),tests.chaos.points_command --repeat $(POINTS),tests.chaos.harness --runs $(RUNS) --kills $(KILLS)) --seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT))
 
 # The same suite on servers of your own. It makes databases named umbel_test_* and drops them, and
 # uses one numbered Redis database: nothing else on the servers is touched.

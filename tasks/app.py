@@ -11,6 +11,7 @@ from tasks.kombu_guard import install_guard, install_waits
 from tasks.lifecycle import connect_signals
 from tasks.log_setup import connect_logging
 from tasks.message_guard import install_message_guard
+from tasks.pool_guard import install_pool_guard
 from tasks.quiet_task import QuietTask
 from tasks.runtime import required_urls, runtime
 from umbel.contracts import CallId, RunId
@@ -48,6 +49,7 @@ def broker_app(settings: Settings) -> Celery:
     app.conf.update(celery_configuration(settings))
     install_guard()
     install_waits()
+    install_pool_guard()
     install_inspect_guard()
     install_message_guard()
     return app

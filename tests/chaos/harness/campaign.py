@@ -101,8 +101,7 @@ def _hurt(plan: Plan, scene: Scene, nemesis: Nemesis, outcome: Outcome, say: Say
     failures: list[BaseException] = []
 
     def may_strike() -> bool:
-        for name in scene.crew.replace_fallen():
-            outcome.violations.append(Violation("ended by itself", name))
+        _replace_fallen(scene, outcome)
         return nemesis.kills * plan.runs <= plan.kills * (owners.entered + _HEAD_START)
 
     def hand_in() -> None:
@@ -157,13 +156,12 @@ def _heal(plan: Plan, scene: Scene, nemesis: Nemesis, outcome: Outcome, say: Say
     """Everybody back at work, then wait until everything has settled, or the time is over."""
     began = time.monotonic()
     nemesis.relent()
-    for name in scene.crew.replace_fallen():
-        outcome.violations.append(Violation("ended by itself", name))
+    _replace_fallen(scene, outcome)
     scene.crew.wait_ready()
     outcome.back_seconds = time.monotonic() - began
     since = _now(scene.database)
     say(f"no faults any more, everybody is back after {outcome.back_seconds:.1f} s")
-    _until_settled(scene, plan.settle_seconds)
+    _until_settled(scene, outcome, plan.settle_seconds)
     [rows] = scene.database.run((_SETTLED_AFTER, {"since": since}))
     outcome.settle_seconds = [row["seconds"] for row in rows]
 
@@ -177,7 +175,7 @@ def _care(plan: Plan, scene: Scene, outcome: Outcome, say: Say) -> None:
         if not scene.owners.resume_all() and scene.owners.unsettled() == 0:
             break
         rounds += 1
-        _until_settled(scene, max(1.0, deadline - time.monotonic()))
+        _until_settled(scene, outcome, max(1.0, deadline - time.monotonic()))
     else:
         outcome.violations.append(
             Violation("unsettled run", "runs have no end although their owners did what they can")
@@ -185,10 +183,17 @@ def _care(plan: Plan, scene: Scene, outcome: Outcome, say: Say) -> None:
     say(f"owners verified and resumed in {rounds} rounds")
 
 
-def _until_settled(scene: Scene, seconds: float) -> None:
+def _until_settled(scene: Scene, outcome: Outcome, seconds: float) -> None:
     deadline, pause = time.monotonic() + seconds, threading.Event()
     while scene.owners.unsettled() != 0 and time.monotonic() < deadline:
+        _replace_fallen(scene, outcome)
         pause.wait(0.1)
+
+
+def _replace_fallen(scene: Scene, outcome: Outcome) -> None:
+    """Do a supervisor's work, and note who ended by itself."""
+    for name in scene.crew.replace_fallen():
+        outcome.violations.append(Violation("ended by itself", name))
 
 
 def _judge(scene: Scene, watch: Watch, outcome: Outcome) -> None:
@@ -200,7 +205,6 @@ def _judge(scene: Scene, watch: Watch, outcome: Outcome) -> None:
     found += unreadable
     found += [Violation("idle transaction", text) for text in watch.idle]
     found += [Violation("endless key", key) for key in endless_keys(scene.servers)]
-    found += [Violation("ended by itself", name) for name in scene.crew.replace_fallen()]
     outcome.violations += [v for v in found if (v.rule, v.text, v.run_id) not in known]
     broken = [v.run_id for v in outcome.violations if v.run_id and v.run_id != "?"]
     for run_id in list(dict.fromkeys(broken))[:_SHOWN_TRACES]:

@@ -29,6 +29,7 @@ def failure_of(outcome: Outcome) -> str:
     """Everything that is needed to look into it: seed, violations, fault log, traces."""
     plan = outcome.plan
     again = f"make chaos RUNS={plan.runs} KILLS={plan.kills} SEED={plan.seed}"
+    again += f" MUTANT={plan.mutant}" if plan.mutant else ""
     lines = [
         f"seed {plan.seed}; the same faults in the same order: {again}",
         "",
