@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from locks.live import LiveReader
-from locks.ownership import connect
 from models.database import Database
 from models.runs import Accepted, find_run
 from models.showing import attempts_of
@@ -17,9 +15,13 @@ from tools.registry import ToolRegistry
 from umbel.cli import exits
 from umbel.cli.early_checks import check_given_servers, checked_tools
 from umbel.cli.endpoints import ChosenModel, chosen_model
-from umbel.cli.following import Follower
 from umbel.cli.moments import Moment, Progress, RunAccepted, RunSettled, Topic
 from umbel.cli.places import Place, prepare_database, running_servers
+from umbel.cli.run_story import RunStory
+from umbel.cli.runs_follow import RunTail
+from umbel.cli.runs_patience import WatchfulReader
+from umbel.cli.runs_reading import Record
+from umbel.cli.runs_tail import live_text
 from umbel.cli.spending import spending_of
 from umbel.cli.worker_commands import process_specs
 from umbel.cli.worker_health import WorkerHealth
@@ -176,11 +178,11 @@ class RunCommand:
     def _follow(
         self, database: Database, settings: Settings, run_id: RunId, health: WorkerHealth
     ) -> None:
-        client = connect(settings.redis_url or "", role="cli", max_connections=2)
-        live = LiveReader(client, prefix=settings.redis_prefix, run_id=run_id)
-        with client:
-            follower = Follower(database, live, run_id, check=lambda: self._watch(health))
-            for moment in follower.moments():
+        record = Record(settings, database, settings.tenant, None)
+        reader = WatchfulReader(record, lambda: self._watch(health))
+        run = reader.ask(lambda connection: record.find(connection, run_id))
+        with live_text(record, run_id) as live:
+            for moment in RunTail(reader, live, run, RunStory().tell).moments():
                 self._screen.show(moment)
 
     def _watch(self, health: WorkerHealth) -> None:

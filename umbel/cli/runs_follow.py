@@ -1,30 +1,43 @@
-"""Follows one run for `umbel runs tail`: every durable event exactly once, live text between them.
+"""Follows one run for whoever watches it: every event exactly once, live text between them.
 
 The number of the last event that was shown is all the state there is: whoever knows it goes on
 without a gap, whatever was interrupted.
 """
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event as Pause
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import redis
 from sqlalchemy import Connection
 
 from locks.live import Delta, LiveReader
+from models.events import Event
 from models.happenings import Happening, read_happenings
 from models.listing import last_events
 from models.runs import RunRow, find_run
-from umbel.cli.moments import Happened, ModelText, Moment
-from umbel.cli.runs_patience import PatientReader, Remarks
-from umbel.cli.runs_reading import Record
-from umbel.cli.story import tell
+from umbel.cli.moments import ModelText, Moment
+from umbel.cli.runs_patience import Remarks
 from umbel.names import SETTLED_STATUSES
 
 POLL_SECONDS: Final = 0.15
 _REDIS_REST_SECONDS: Final = 2.0
+
+Found = TypeVar("Found")
+Teller = Callable[[RunRow, Happening], Iterable[Moment]]
+"""What there is to show of an event of the run."""
+
+
+class Reader(Protocol):
+    """Asks the record."""
+
+    remarks: Remarks
+
+    def ask(self, question: Callable[[Connection], Found]) -> Found | None:
+        """The answer from one read-only transaction; None when there is none yet."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +53,18 @@ class RunTail:
     """One run from a given event on."""
 
     def __init__(
-        self, record: Record, live: "LiveText", run: RunRow, *, after: int, is_following: bool
+        self,
+        reader: Reader,
+        live: "LiveText",
+        run: RunRow,
+        tell: Teller,
+        *,
+        after: int = 0,
+        is_following: bool = True,
     ) -> None:
         """`after`: the number of the last event that was seen; 0: none."""
-        self._reader = PatientReader(record)
-        self._prices = record.settings.model_settings(run.model)
+        self._reader = reader
+        self._tell = tell
         self._live = live
         self._is_following = is_following
         self.run = run
@@ -53,7 +73,12 @@ class RunTail:
         """The last event that was shown to its end."""
 
     def moments(self) -> Generator[Moment]:
-        """Everything that happens, in order; ends when the run is settled and all of it is told."""
+        """Everything that happens, in order; ends when the run is settled and all of it is told.
+
+        Raises:
+            UmbelError: what the reader raises.
+        """
+        is_first = True
         while True:
             look = self._reader.ask(self._look)
             yield from self._reader.remarks.take()
@@ -63,12 +88,13 @@ class RunTail:
             # All pieces of a reply are sent before its decision is committed: show them first.
             if look.found:
                 yield from self._live.pieces(0.001)
-            self._live.forget_decided(look.found)
+            if is_first and look.found:
+                self._live.forget_decided(look.found)
+                is_first = False
             for happening in look.found:
-                happened = tell(look.run, happening, self._prices)
-                yield happened
-                self.seq = happened.seq
-                yield from self._live.take(happened)
+                yield from self._tell(look.run, happening)
+                self.seq = happening.event.seq
+                yield from self._live.take(happening.event)
             if self.seq < look.last_seq and look.found:
                 continue
             if look.run.status in SETTLED_STATUSES or not self._is_following:
@@ -104,10 +130,10 @@ class LiveText:
             if "attempt" in data:
                 self._decided.add((data.get("step"), data["attempt"]))
 
-    def take(self, happened: Happened) -> Iterator[Moment]:
+    def take(self, event: Event) -> Iterator[Moment]:
         """Note where the run is; the pieces that were waiting for it."""
-        if happened.kind == "step.claimed":
-            self._step = int(str(happened.facts["step"]))
+        if event.kind == "step.claimed":
+            self._step = event.data["step"]
             yield from self._due()
 
     def pieces(self, wait_seconds: float) -> Iterator[Moment]:

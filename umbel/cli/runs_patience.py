@@ -35,6 +35,26 @@ class Remarks:
         yield from pending
 
 
+class WatchfulReader:
+    """Asks the record, and never waits for it: for who has started the servers itself."""
+
+    def __init__(self, record: Record, check: Callable[[], None]) -> None:
+        """`check` raises when following is pointless."""
+        self._record = record
+        self._check = check
+        self.remarks = Remarks("", "")
+
+    def ask(self, question: Callable[[Connection], Found]) -> Found:
+        """The answer from one read-only transaction.
+
+        Raises:
+            Unavailable: PostgreSQL does not answer, or what `check` raises.
+        """
+        self._check()
+        with self._record.reading() as connection:
+            return question(connection)
+
+
 class PatientReader:
     """Asks the record; while PostgreSQL is away there is no answer, and never an error."""
 

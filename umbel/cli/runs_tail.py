@@ -17,8 +17,10 @@ from umbel.cli.runs_follow_all import TenantTail
 from umbel.cli.runs_patience import PatientReader
 from umbel.cli.runs_reading import Record, open_record
 from umbel.cli.spending import spending_of
+from umbel.cli.story import telling
 from umbel.cli.text_screen import TextScreen
 from umbel.cli.wording import EVENT_TIME_WIDTH
+from umbel.contracts import RunId
 from umbel.errors import InvalidInput
 from umbel.names import SETTLED_STATUSES
 
@@ -62,8 +64,10 @@ def follow_run(
     record: Record, row: RunRow, screen: Screen, *, after: int, is_following: bool
 ) -> int:
     """Show a run until it stands still and return the exit code for its end."""
-    with _live(record, row) as live:
-        tail = RunTail(record, live, row, after=after, is_following=is_following)
+    with live_text(record, row.run_id) as live:
+        tell = telling(record.settings.model_settings(row.model))
+        reader = PatientReader(record)
+        tail = RunTail(reader, live, row, tell, after=after, is_following=is_following)
         try:
             for moment in tail.moments():
                 screen.show(moment)
@@ -101,14 +105,15 @@ def _settled(record: Record, row: RunRow) -> RunSettled:
 
 
 @contextmanager
-def _live(record: Record, row: RunRow) -> Generator[LiveText]:
+def live_text(record: Record, run_id: RunId) -> Generator[LiveText]:
+    """What the model of a run is writing, for the block; nothing where there is no Redis."""
     url = record.settings.redis_url
     with ExitStack() as stack:
         reader = None
         if url is not None:
             client = stack.enter_context(connect(url, role="cli", max_connections=2))
             prefix = record.settings.redis_prefix
-            reader = LiveReader(client, prefix=prefix, run_id=row.run_id)
+            reader = LiveReader(client, prefix=prefix, run_id=run_id)
         yield LiveText(reader)
 
 

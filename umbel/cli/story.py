@@ -1,5 +1,6 @@
 """Tells a run's events: who did what and what came of it, one line for each, in order."""
 
+from collections.abc import Callable
 from datetime import UTC
 from typing import Final
 
@@ -7,11 +8,16 @@ from models.happenings import Happening
 from models.runs import RunRow
 from models.showing import ShownCall
 from umbel.agent_settings import ModelSettings
-from umbel.cli.moments import Happened
+from umbel.cli.moments import Happened, Moment
 from umbel.cli.spending import spending_of
 from umbel.cli.story_words import Told, words_of
 
 OUTCOMES: Final = ("returned", "refused", "errored", "skipped", "unknown")
+
+
+def telling(prices: ModelSettings) -> Callable[[RunRow, Happening], list[Moment]]:
+    """How a run whose model has these prices is told, an event a moment."""
+    return lambda run, happening: [tell(run, happening, prices)]
 
 
 def tell(run: RunRow, happening: Happening, prices: ModelSettings) -> Happened:

@@ -31,8 +31,10 @@ from umbel.cli import runs_follow_all
 from umbel.cli.moments import Happened, ModelText, Moment, Progress
 from umbel.cli.runs_follow import LiveText, RunTail
 from umbel.cli.runs_follow_all import TenantTail
+from umbel.cli.runs_patience import PatientReader
 from umbel.cli.runs_reading import Record
 from umbel.cli.runs_tail import tail_all_command, tail_command
+from umbel.cli.story import telling
 from umbel.contracts import Principal, RunId
 from umbel.errors import InvalidInput
 from umbel.settings import load_settings
@@ -49,7 +51,8 @@ def record(database: Database, own_settings: None) -> Record:
 def tail_of(record: Record, run_id: RunId, after: int = 0, live: LiveText | None = None) -> RunTail:
     with record.reading() as connection:
         row = record.find(connection, run_id)
-    return RunTail(record, live or NO_LIVE, row, after=after, is_following=True)
+    tell = telling(record.settings.model_settings(row.model))
+    return RunTail(PatientReader(record), live or NO_LIVE, row, tell, after=after)
 
 
 def a_long_run(database: Database, steps: int = 12) -> RunId:
