@@ -44,6 +44,8 @@ class Policy(Frozen):
     max_output_tokens: int | None = Field(default=None, ge=1)
     """Tokens one reply may have; None: as many as the endpoint gives."""
     permission_mode: PermissionMode = "ask"
+    approval_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Time an owner has to approve a change before it is skipped; None: as long as it takes."""
     max_losses: int = Field(default=3, ge=1)
     """Holders one step may lose before the run pauses as `lost_worker`."""
 

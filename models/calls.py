@@ -3,11 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
-from loop.outcome import Errored, Refused, Returned, Skipped, ToolOutcome, Unknown
+from loop.outcome import Errored, Refused, Skipped, ToolOutcome, Unknown
 from models import hot, hot_calls, hot_owner, hot_settle
+from models.authority import LOCK_SHARED, NOTHING_SAID, RULES, Authority, authority_of
 from models.database import Database, Row, Statement
+from models.outcomes import change_outcome, outcome_parameters
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId
 from umbel.names import Effect, Reason, RunStatus
 
@@ -16,18 +18,6 @@ MAX_READ_ATTEMPTS: Final = 3
 
 LARGE_RESULT_CHARS: Final = 1_000_000
 """From here on a result gets more time: cut off and repeated, it would never be stored."""
-
-UNKNOWN_DETAIL: Final = (
-    "A change was sent and nobody knows whether it happened. Find out in the outside system; "
-    "`umbel runs get RUN` names the call and its exact arguments. It is not sent again."
-)
-KNOWN_DETAIL: Final = (
-    "The outcome that was unknown has become known since; the run waits to be resumed."
-)
-SKIPPED_BODY: Final = (
-    '{"error":{"code":"skipped","message":"Not started: the outcome of another change of this step '
-    'is unknown."}}'
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +37,13 @@ class CallRow:
     step: int
     fence: int
     """The run's, when the call was loaded; guards nothing."""
+    owner: str = ""
+    """Of the run."""
+    args_text: str = ""
+    needs_approval: bool = False
+    """It was asked about when it was decided upon."""
+    authority: Authority = NOTHING_SAID
+    """What may forbid it, when the call was loaded; it starts only while that is still so."""
     waited_seconds: float | None = field(default=None, compare=False)
     """Since it became ready; means nothing for a call that is not ready."""
 
@@ -100,38 +97,43 @@ class Settled:
 
 _LOAD: Final = f"""
 SELECT c.id, c.run_id, r.thread_id, c.tenant, c.tool, c.tool_version, c.effect, c.state, c.attempt,
-  c.stall_seconds, c.step, r.fence,
+  c.stall_seconds, c.step, r.fence, r.owner, c.args_text, c.needs_approval,
   extract(epoch FROM clock_timestamp() - {hot_calls.READY_SINCE})::float8 AS waited_seconds
 FROM calls c JOIN runs r ON r.id = c.run_id WHERE c.id = %(call_id)s
 """  # noqa: S608 - constant text, no input
+_RULES: Final = RULES.replace("%(tenant)s", "(SELECT tenant FROM calls WHERE id = %(call_id)s)")
 
 
 def load_call(database: Database, call_id: CallId) -> CallRow | None:
     """The call, or None for an id that never was."""
-    [rows] = database.run((_LOAD, {"call_id": call_id}))
-    return _call_of(rows[0]) if rows else None
+    asked = {"call_id": call_id}
+    rows, rules = database.run((_LOAD, asked), (_RULES, asked))
+    return _call_of(rows[0], authority_of(rules)) if rows else None
 
 
 def start_read(database: Database, call: CallRow, worker: WorkerId) -> Started | None:
-    """Mark a read as started; None when it is not ready, or the run was stopped or corrected."""
-    parameters = {"call_id": call.call_id, "worker": worker, "max_attempts": MAX_READ_ATTEMPTS}
-    [rows] = database.run((hot_calls.START_READ, parameters))
+    """Mark a read as started; None when it is not ready, not approved, or things have moved on.
+
+    That is: its run was stopped or corrected, or more was said about what may be done.
+    """
+    parameters = _starting(call, worker) | {"max_attempts": MAX_READ_ATTEMPTS}
+    start: list[Statement] = [(hot_calls.START_READ, parameters)]
+    if call.effect != "read":  # it may change something
+        start.insert(0, (LOCK_SHARED, parameters))
+    rows = database.run(*start)[-1]
     return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
 
 
 def record_intent(database: Database, call: CallRow, worker: WorkerId) -> Started | None:
     """Write down that this change is about to be sent; None when it must not be.
 
-    Checked in the same statement: stop, corrections, sources, authority, other unknown outcomes,
-    tool version. There is one intent per call, ever.
+    Checked in the same statement: stop, corrections, sources, authority, its owner's approval,
+    other unknown outcomes, tool version. There is one intent per call, ever.
     """
-    parameters = {
-        "call_id": call.call_id,
-        "run_id": call.run_id,
-        "worker": worker,
-        "tool_version": call.tool_version,
-    }
-    [rows] = database.run((hot_calls.INTENT, parameters))
+    parameters = _starting(call, worker) | {"tool_version": call.tool_version}
+    *_, rows = database.run(
+        (hot.LOCK_RUN, parameters), (LOCK_SHARED, parameters), (hot_calls.INTENT, parameters)
+    )
     return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
 
 
@@ -188,7 +190,7 @@ def settle(
         "worker": started.worker,
     }
     if call.effect == "mutation":
-        parameters |= _change_outcome(outcome) | {"only_if_lost": False, "dead_after": 0}
+        parameters |= change_outcome(outcome) | {"only_if_lost": False, "dead_after": 0}
         parameters["resources"] = json.dumps(list(resources)) if resources else None
         statement = hot_settle.SETTLE_CHANGE
     else:
@@ -213,7 +215,7 @@ def skip_call(
     database: Database, *, call_id: CallId, run_id: RunId, outcome: Skipped
 ) -> Settled | None:
     """Settle a ready call that nobody may start any more."""
-    parameters = _outcome_parameters(outcome, outcome.text)
+    parameters = outcome_parameters(outcome, outcome.text)
     parameters |= {"call_id": call_id, "run_id": run_id}
     return _settle(database, (hot_settle.GIVE_UP_CALL, parameters), is_patient=False)
 
@@ -223,14 +225,14 @@ def settle_lost_change(
 ) -> Settled | None:
     """Mark a change unknown, if its deadline is over or its worker dead at this very moment."""
     outcome = Unknown("The worker that sent it is gone, or it has been silent for too long.")
-    parameters = _outcome_parameters(outcome, "") | {
+    parameters = outcome_parameters(outcome, "") | {
         "call_id": call_id,
         "run_id": run_id,
         "attempt": attempt,
         "only_if_lost": True,
         "dead_after": dead_after_seconds,
     }
-    parameters |= _change_outcome(outcome)
+    parameters |= change_outcome(outcome)
     return _settle(database, (hot_settle.SETTLE_CHANGE, parameters), is_patient=False)
 
 
@@ -238,7 +240,7 @@ def settle_stalled_read(
     database: Database, *, call_id: CallId, run_id: RunId, attempt: int, outcome: Errored
 ) -> Settled | None:
     """End a read as an error, if its deadline is over at this very moment."""
-    parameters = _outcome_parameters(outcome, outcome.text) | {
+    parameters = outcome_parameters(outcome, outcome.text) | {
         "call_id": call_id,
         "run_id": run_id,
         "attempt": attempt,
@@ -256,52 +258,30 @@ def _settle(
     if not is_patient:
         patience.append((hot_settle.IMPATIENCE, {}))
     rows = database.run(*patience, lock, statement)[-1]
-    if not rows:
-        return None
-    row = rows[0]
+    return settled_of(rows[0]) if rows else None
+
+
+def settled_of(row: Row) -> Settled:
+    """A row of what a settling statement gives."""
     ready = None if row["next_call"] is None else ReadyCall(row["next_call"], row["next_tool"])
     return Settled(row["work"], row["status"], row["step"], ready, row["joins"])
 
 
-def _settling(call: CallRow, outcome: ToolOutcome, view: str) -> dict[str, Any]:
-    return _outcome_parameters(outcome, view) | {"call_id": call.call_id, "run_id": call.run_id}
-
-
-def _outcome_parameters(outcome: ToolOutcome, view: str) -> dict[str, Any]:
-    match outcome:
-        case Returned(text=text, is_escaped=is_escaped):
-            state, body = "returned", text
-        case Refused(text=text) | Errored(text=text) | Skipped(text=text):
-            state, body, is_escaped = type(outcome).__name__.lower(), text, False
-        case Unknown():
-            state, body, is_escaped = "unknown", "", False
-        case _:
-            assert_never(outcome)
+def _starting(call: CallRow, worker: WorkerId) -> dict[str, Any]:
     return {
-        "state": state,
-        "body": body,
-        "view": view,
-        "is_escaped": is_escaped,
-        "unknown_detail": UNKNOWN_DETAIL,
-        "known_detail": KNOWN_DETAIL,
-        "skipped_body": SKIPPED_BODY,
+        "call_id": call.call_id,
+        "run_id": call.run_id,
+        "tenant": call.tenant,
+        "worker": worker,
+        "authority_rev": call.authority.rev,
     }
 
 
-def _change_outcome(outcome: ToolOutcome) -> dict[str, Any]:
-    """The receipt's word for it: done, certainly not done, or unknown."""
-    match outcome:
-        case Returned():
-            return {"outcome": "done", "resources": None}
-        case Unknown():
-            return {"outcome": "unknown", "resources": None}
-        case Refused() | Errored() | Skipped():
-            return {"outcome": "not_done", "resources": None}
-        case _:
-            assert_never(outcome)
+def _settling(call: CallRow, outcome: ToolOutcome, view: str) -> dict[str, Any]:
+    return outcome_parameters(outcome, view) | {"call_id": call.call_id, "run_id": call.run_id}
 
 
-def _call_of(row: Row) -> CallRow:
+def _call_of(row: Row, authority: Authority) -> CallRow:
     return CallRow(
         call_id=CallId(row["id"]),
         run_id=RunId(row["run_id"]),
@@ -315,5 +295,9 @@ def _call_of(row: Row) -> CallRow:
         stall_seconds=row["stall_seconds"],
         step=row["step"],
         fence=row["fence"],
+        owner=row["owner"],
+        args_text=row["args_text"] or "",
+        needs_approval=row["needs_approval"],
+        authority=authority,
         waited_seconds=row["waited_seconds"],
     )

@@ -103,14 +103,18 @@ _PROOF: Final = "SELECT r.*, 1 / (SELECT count(*) FROM m)::int AS model_call_clo
 DECIDE_DISPATCH: Final = f"""
 WITH n AS (
   SELECT count(*)::int AS total,
-    count(*) FILTER (WHERE x.state IN ('ready', 'planned'))::int AS open,
+    count(*) FILTER (WHERE x.state IN ('ready', 'planned', 'awaiting_approval'))::int AS open,
+    count(*) FILTER (WHERE x.state = 'awaiting_approval')::int AS asked,
     (count(*) FILTER (WHERE x.state = 'errored') > 0)::int AS mistaken,
     (count(*) FILTER (WHERE x.repeats) > 0)::int AS repeats
   FROM jsonb_to_recordset(%(calls)s::jsonb) AS x(state text, repeats boolean)),
 r AS (
   UPDATE runs SET attempts = 0, losses = 0, failures = 0, open_calls = n.open,
     corrections = CASE WHEN n.open > 0 THEN 0 ELSE corrections + n.mistaken END,
-    calls_used = calls_used + n.total, holder = NULL,
+    calls_used = calls_used + n.total, holder = NULL, open_approvals = n.asked,
+    status = CASE WHEN n.asked > 0 THEN 'waiting' ELSE status END,
+    reason = CASE WHEN n.asked > 0 THEN 'approval_required' END,
+    detail = CASE WHEN n.asked > 0 THEN %(asked_detail)s END,
     work = CASE WHEN n.open = 0 THEN 'ready' ELSE 'calls' END,
     step = CASE WHEN n.open = 0 THEN step + 1 ELSE step END,
     ring_at = CASE WHEN n.open = 0 THEN now() END, next_seq = next_seq + 1 + n.total + n.repeats
@@ -121,10 +125,12 @@ r AS (
 c AS (
   INSERT INTO calls (id, run_id, tenant, step, position, model_id, tool, tool_version, effect,
     placement, state, args_text, args_sha, steer_rev, source_rev, auth_rev, stall_seconds,
-    settled_at, ring_at)
+    needs_approval, approval_until, settled_at, ring_at)
   SELECT x.id, r.id, r.tenant, r.decided_step, x.position, x.model_id, x.tool, x.tool_version,
     x.effect, x.placement, x.state, x.args_text, sha256(convert_to(x.args_text, 'UTF8')),
-    r.steer_rev, r.source_rev, r.auth_rev, x.stall_seconds,
+    r.steer_rev, r.source_rev, r.auth_rev, x.stall_seconds, x.state = 'awaiting_approval',
+    CASE WHEN x.state = 'awaiting_approval'
+      THEN now() + make_interval(secs => %(approval_seconds)s::float) END,
     CASE WHEN x.body IS NOT NULL THEN clock_timestamp() END,
     CASE WHEN x.state = 'ready' THEN now() END
   FROM r, jsonb_to_recordset(%(calls)s::jsonb) AS x(id text, position int, model_id text, tool text,

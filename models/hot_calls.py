@@ -2,6 +2,14 @@
 
 from typing import Final
 
+from models.authority import HOLDS
+
+# A call `c` that needs its owner's approval has one, of its very bytes, that has not run out. It is
+# used up by the state change that this condition guards.
+_APPROVED: Final = """
+(NOT c.needs_approval OR (c.approved_sha = c.args_sha AND c.approval_until > clock_timestamp()))
+"""
+
 # Since when a ready call `c` has been ready. Its first announcement is that moment; once announced
 # again it keeps only the last one, and the decision that made the call is the best that is left.
 READY_SINCE: Final = """
@@ -10,15 +18,16 @@ coalesce(CASE WHEN c.rings = 0 THEN c.ring_at END, (SELECT m.closed_at FROM mode
 """
 
 # A read needs no run lock: a stop that commits in the same instant is seen by the join.
-START_READ: Final = """
+START_READ: Final = f"""
 UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s,
   started_at = clock_timestamp(), rings = 0,
   deadline_at = clock_timestamp() + make_interval(secs => c.stall_seconds)
 FROM runs r
 WHERE c.id = %(call_id)s AND c.state = 'ready' AND c.effect <> 'mutation' AND r.id = c.run_id
   AND c.attempt < %(max_attempts)s AND r.stop_at IS NULL AND r.steer_rev = c.steer_rev
+  AND {_APPROVED} AND {HOLDS}
 RETURNING c.attempt, c.args_text
-"""
+"""  # noqa: S608 - constant text, no input
 
 LOCK_CALL: Final = "SELECT id FROM calls WHERE id = %(call_id)s FOR UPDATE"
 
@@ -36,13 +45,13 @@ WHERE id = %(call_id)s AND attempt = %(attempt)s AND holder = %(worker)s AND sta
 RETURNING id
 """
 
-# The intent: everything that may forbid the change stands on the two rows locked here.
-INTENT: Final = """
-WITH r AS MATERIALIZED (
+# The intent: what may forbid the change stands on the two rows locked here, or behind the lock of
+# its tenant's authority. Run after LOCK_RUN and LOCK_SHARED.
+INTENT: Final = f"""
+WITH r AS (
   SELECT id, tenant, fence, steer_rev, source_rev, auth_rev, quarantine FROM runs
-  WHERE id = %(run_id)s AND status = 'running' AND work = 'calls' AND stop_at IS NULL
-    AND unknowns = 0
-  FOR UPDATE),
+  WHERE id = %(run_id)s AND (status = 'running' OR reason = 'approval_required')
+    AND work = 'calls' AND stop_at IS NULL AND unknowns = 0 AND {HOLDS}),
 c AS (
   UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s, rings = 0,
     started_at = clock_timestamp(),
@@ -51,6 +60,7 @@ c AS (
   WHERE c.id = %(call_id)s AND c.run_id = r.id AND c.state = 'ready' AND c.effect = 'mutation'
     AND c.attempt = 0 AND c.tool_version = %(tool_version)s AND c.steer_rev = r.steer_rev
     AND c.source_rev = r.source_rev AND c.auth_rev = r.auth_rev
+    AND {_APPROVED}
     AND NOT EXISTS (
       SELECT 1
       FROM jsonb_to_recordset(r.quarantine) AS q(tool text, args_sha text, until timestamptz)
@@ -70,7 +80,7 @@ e AS (
     s.fence
   FROM s, c LEFT JOIN workers w ON w.id = %(worker)s)
 SELECT attempt, args_text FROM c
-"""
+"""  # noqa: S608 - constant text, no input
 
 EXTEND_DEADLINE: Final = """
 UPDATE calls SET deadline_at = clock_timestamp() + make_interval(secs => stall_seconds)

@@ -55,8 +55,8 @@ skipped AS (
   UPDATE calls s SET state = 'skipped', settled_at = clock_timestamp() FROM t
   WHERE t.skips AND s.run_id = t.id AND s.step = t.step
     AND s.state IN ('planned', 'ready', 'awaiting_approval')
-  RETURNING s.id, s.position, s.step, s.tool),
-k AS (SELECT count(*)::int AS skipped FROM skipped),
+  RETURNING s.id, s.position, s.step, s.tool, s.needs_approval AND s.approved_sha IS NULL AS asked),
+k AS (SELECT count(*)::int AS skipped, count(*) FILTER (WHERE asked)::int AS asked FROM skipped),
 """
 _SKIPPED_EVIDENCE: Final = """
 v AS (
@@ -84,6 +84,7 @@ WITH t AS (
 {_SKIPPED}
 r AS (
   UPDATE runs SET stop_at = now(), open_calls = runs.open_calls - k.skipped, not_before = NULL,
+    open_approvals = open_approvals - k.asked,
     step = runs.step + (n.ends AND t.work = 'calls')::int,
     work = CASE WHEN n.ends THEN 'none' ELSE runs.work END,
     status = CASE WHEN n.ends THEN 'cancelled' ELSE 'cancelling' END,
@@ -136,11 +137,15 @@ r AS (
   UPDATE runs SET steers = steers + 1, steer_rev = steer_rev + t.skips::int, corrections = 0,
     owner_must_approve = owner_must_approve OR t.is_foreign,
     open_calls = runs.open_calls - k.skipped, step = runs.step + n.joins::int,
+    open_approvals = open_approvals - k.asked,
     work = CASE WHEN n.joins THEN CASE WHEN unknowns > 0 THEN 'none' ELSE 'ready' END
       ELSE runs.work END,
-    status = CASE WHEN n.joins AND unknowns > 0 THEN 'paused' ELSE status END,
-    reason = CASE WHEN n.joins AND unknowns > 0 THEN 'unknown_outcome' ELSE reason END,
-    detail = CASE WHEN n.joins AND unknowns > 0 THEN %(unknown_detail)s ELSE detail END,
+    status = CASE WHEN n.joins AND unknowns > 0 THEN 'paused' WHEN k.asked > 0 THEN 'running'
+      ELSE status END,
+    reason = CASE WHEN n.joins AND unknowns > 0 THEN 'unknown_outcome' WHEN k.asked = 0 THEN reason
+      END,
+    detail = CASE WHEN n.joins AND unknowns > 0 THEN %(unknown_detail)s WHEN k.asked = 0 THEN detail
+      END,
     settled_at = CASE WHEN n.joins AND unknowns > 0 THEN now() ELSE settled_at END,
     ring_at = CASE WHEN n.joins THEN now() ELSE ring_at END,
     next_seq = next_seq + 1 + k.skipped + (n.joins AND unknowns > 0)::int

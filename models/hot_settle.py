@@ -10,14 +10,15 @@ from typing import Final
 IMPATIENCE: Final = "SET LOCAL lock_timeout = '300ms'"
 PATIENCE: Final = "SET LOCAL statement_timeout = '60s'"
 
-# What every settling statement shares, given `c` (the settled call, with `was` = its state before):
-# siblings that can no longer start, the next planned calls, the join, evidence and events.
-_JOIN: Final = """
+# What every settling statement shares, given `c` (the settled call, with `was` = its state before;
+# `started` if it had a place among the parallel ones): siblings that can no longer start, the next
+# planned call, the join, evidence and events.
+JOIN: Final = """
 skipped AS (
   UPDATE calls s SET state = 'skipped', settled_at = clock_timestamp() FROM c
   WHERE c.state = 'unknown' AND c.was = 'started' AND s.run_id = c.run_id AND s.step = c.step
     AND s.state IN ('planned', 'ready', 'awaiting_approval')
-  RETURNING s.id, s.position, s.step, s.tool),
+  RETURNING s.id, s.position, s.step, s.tool, s.needs_approval AND s.approved_sha IS NULL AS asked),
 next_call AS (
   UPDATE calls s SET state = 'ready', ring_at = now() FROM c
   WHERE c.state <> 'unknown' AND c.was = 'started' AND s.id = (
@@ -26,21 +27,24 @@ next_call AS (
   RETURNING s.id, s.tool),
 n AS (
   SELECT c.run_id, c.state, (SELECT count(*)::int FROM skipped) AS skipped,
-    (c.was = 'started')::int + (SELECT count(*)::int FROM skipped) AS closed,
+    (c.was <> 'unknown')::int + (SELECT count(*)::int FROM skipped) AS closed,
+    (c.was = 'awaiting_approval')::int
+      + (SELECT count(*)::int FROM skipped WHERE asked) AS asked,
     (c.state = 'unknown' AND c.was = 'started')::int
       - (c.was = 'unknown' AND c.state <> 'unknown')::int AS unknowns
   FROM c),
 r AS (
   UPDATE runs SET open_calls = open_calls - n.closed, unknowns = runs.unknowns + n.unknowns,
+    open_approvals = open_approvals - n.asked,
     next_seq = next_seq + 1 + n.skipped + (j.pauses OR j.ends)::int,
     step = CASE WHEN j.joins THEN step + 1 ELSE step END,
     work = CASE WHEN NOT j.joins THEN work WHEN j.pauses OR stop_at IS NOT NULL THEN 'none'
       ELSE 'ready' END,
-    status = CASE WHEN NOT j.joins THEN status WHEN stop_at IS NOT NULL THEN 'cancelled'
-      WHEN j.pauses THEN 'paused' ELSE status END,
-    reason = CASE WHEN NOT j.joins THEN reason WHEN stop_at IS NOT NULL THEN 'owner_stop'
-      WHEN j.pauses THEN 'unknown_outcome' ELSE reason END,
-    detail = CASE WHEN j.pauses THEN %(unknown_detail)s
+    status = CASE WHEN j.ends THEN 'cancelled' WHEN j.pauses THEN 'paused'
+      WHEN j.is_decided THEN 'running' ELSE status END,
+    reason = CASE WHEN j.ends THEN 'owner_stop' WHEN j.pauses THEN 'unknown_outcome'
+      WHEN NOT j.is_decided THEN reason END,
+    detail = CASE WHEN j.pauses THEN %(unknown_detail)s WHEN j.is_decided THEN NULL
       WHEN n.unknowns < 0 AND runs.unknowns + n.unknowns = 0 THEN %(known_detail)s ELSE detail END,
     settled_at = CASE WHEN j.joins AND (j.pauses OR stop_at IS NOT NULL) THEN now()
       ELSE settled_at END,
@@ -50,7 +54,8 @@ r AS (
       q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed
         AND q.unknowns + n.unknowns > 0 AND q.stop_at IS NULL AS pauses,
       q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed
-        AND q.stop_at IS NOT NULL AS ends
+        AND q.stop_at IS NOT NULL AS ends,
+      n.asked > 0 AND q.open_approvals = n.asked AS is_decided
     FROM runs q WHERE q.id = n.run_id) j
   WHERE runs.id = n.run_id
   RETURNING runs.id, runs.tenant, runs.thread_id, runs.step, runs.work, runs.status, runs.fence,
@@ -95,7 +100,7 @@ WITH c AS (
   WHERE id = %(call_id)s AND run_id = %(run_id)s AND state = 'started' AND attempt = %(attempt)s
     AND holder = %(worker)s AND effect <> 'mutation'
   RETURNING id, run_id, step, position, tool, state, holder, 'started'::text AS was),
-{_JOIN}
+{JOIN}
 """  # noqa: S608 - constant text, no input
 
 # A read that has been silent for longer than its tool allows. Its code may still run; what comes of
@@ -106,7 +111,7 @@ WITH c AS (
   WHERE id = %(call_id)s AND run_id = %(run_id)s AND state = 'started' AND attempt = %(attempt)s
     AND effect <> 'mutation' AND deadline_at + interval '5 seconds' < clock_timestamp()
   RETURNING id, run_id, step, position, tool, state, holder, 'started'::text AS was),
-{_JOIN}
+{JOIN}
 """  # noqa: S608 - constant text, no input
 
 # A read that lost its workers too often, or whose tool this deployment lacks: ends as an error.
@@ -116,7 +121,7 @@ WITH c AS (
   WHERE id = %(call_id)s AND run_id = %(run_id)s AND state = 'ready'
     AND (effect <> 'mutation' OR attempt = 0)
   RETURNING id, run_id, step, position, tool, state, holder, 'started'::text AS was),
-{_JOIN}
+{JOIN}
 """  # noqa: S608 - constant text, no input
 
 # The outcome of a change. `known` lands whatever the fence and however late; `unknown` only while
@@ -142,5 +147,5 @@ c AS (
     WHEN 'done' THEN 'returned' WHEN 'not_done' THEN 'errored' ELSE 'unknown' END
   FROM x WHERE k.id = x.id
   RETURNING k.id, k.run_id, k.step, k.position, k.tool, k.state, k.holder, x.was),
-{_JOIN}
+{JOIN}
 """  # noqa: S608 - constant text, no input

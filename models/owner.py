@@ -14,10 +14,10 @@ from typing import Any, Final
 from psycopg.errors import UniqueViolation
 
 from models import hot, hot_owner
-from models.calls import KNOWN_DETAIL, UNKNOWN_DETAIL
 from models.database import Database
 from models.hot_sweep import PROMOTE
 from models.input_checks import check_storable
+from models.outcomes import KNOWN_DETAIL, UNKNOWN_DETAIL
 from umbel.contracts import CallId, Principal, RunId, new_id
 from umbel.errors import InvalidInput
 from umbel.faults import fault

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from psycopg.errors import DivisionByZero, UniqueViolation
 
@@ -18,6 +18,10 @@ from models.schema import parse_stored
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId, new_id
 from umbel.errors import InvariantBroken
 from umbel.names import Reason, RunStatus
+
+ASKED_DETAIL: Final = (
+    "A change waits for its owner: `umbel approvals list` shows it. It is done only as approved."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Claim:
     stored_text: str | None
     losses: int = 0
     """Workers that this step has cost already."""
+    owner: str = ""
+    """Of the run."""
     owner_must_approve: bool = False
     """It knows words of a collaborator: its changes need the owner, whatever its mode."""
     policy_rev: int = 0
@@ -136,12 +142,23 @@ def is_step_ready(database: Database, run_id: RunId, step: int) -> bool:
 
 
 def commit_dispatch(
-    database: Database, claim: Claim, exchange: Exchange, calls: Sequence[PreparedCall]
+    database: Database,
+    claim: Claim,
+    exchange: Exchange,
+    calls: Sequence[PreparedCall],
+    approval_seconds: float | None = None,
 ) -> Applied | None:
-    """Store usage, reply, decision and calls as one; None when the claim no longer holds."""
+    """Store usage, reply, decision and calls as one; None when the claim no longer holds.
+
+    Calls that await approval make the run wait for its owner, so long at most.
+    """
     ids = [CallId(new_id("call")) for _ in calls]
     rows = [_call_row(call_id, call) for call_id, call in zip(ids, calls, strict=True)]
-    parameters = _decision(claim, exchange, "dispatch") | {"calls": json.dumps(rows)}
+    parameters = _decision(claim, exchange, "dispatch") | {
+        "calls": json.dumps(rows),
+        "approval_seconds": approval_seconds,
+        "asked_detail": ASKED_DETAIL,
+    }
     [decided] = _decide(database, (hot.DECIDE_DISPATCH, parameters))
     if not decided:
         return None
@@ -311,6 +328,7 @@ def _claim_of(row: Row, worker: WorkerId) -> Claim:
         steers=row["steers_held"],
         stored_text=row["stored_reply"],
         losses=row["losses"],
+        owner=row["owner"],
         owner_must_approve=row["owner_must_approve"],
         policy_rev=row["policy_rev"],
         waited_seconds=row["waited_seconds"],

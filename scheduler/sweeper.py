@@ -12,6 +12,7 @@ from typing import Final
 
 from locks.ownership import OwnershipLocks
 from loop.outcome import Errored
+from models.approvals import expire_approvals
 from models.calls import MAX_READ_ATTEMPTS, CallRow, Settled, give_up, load_call
 from models.database import Database
 from models.sweeping import (
@@ -133,6 +134,7 @@ class Sweeper:
             self._count(run_id, settled.ended)
         ended_reads = settle_stalled_reads(self.database, limit=BATCH)
         ended_reads += skip_void_calls(self.database, limit=BATCH)
+        ended_reads += expire_approvals(self.database, limit=BATCH)
         if unknown or ended_reads:
             fault("sweep.settled")
         for run_id, settled in ended_reads:

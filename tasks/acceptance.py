@@ -12,6 +12,7 @@ from models.database import Database
 from models.follow_ups import FollowedUp, HandedOver, follow_up
 from models.runs import Accepted, RunRequest, accept_run
 from providers.profiles import DEFAULT_BASE_URL, default_wire
+from tasks.authority import admit
 from tasks.traceparent import storable_traceparent
 from tools.registry import ToolRegistry
 from umbel.contracts import Principal, RunId, ThreadId, new_id
@@ -88,8 +89,10 @@ def accept(
         IdReused: its run id stands for another request.
         NotFound: there is no such thread of the caller's, and the request makes none.
         Misconfigured: the agent's profile, policy or tools do not exist.
+        NotPermitted: the principal's access was withdrawn.
         Unavailable: PostgreSQL does not answer.
     """
+    admit(database, request.principal)
     wanted = _frozen(registry, agent, request)
     run_id = request.run_id or RunId(new_id("run"))
     with database.begin() as connection:
@@ -112,8 +115,9 @@ def accept_follow_up(
 
     Raises:
         Conflict: the thread is busy and `on_busy` is `reject`.
-        InvalidInput, IdReused, NotFound, Misconfigured, Unavailable: as `accept`.
+        InvalidInput, IdReused, NotFound, NotPermitted, Misconfigured, Unavailable: as `accept`.
     """
+    admit(database, request.principal)
     wanted = _frozen(registry, agent, request)
     run_id = request.run_id or RunId(new_id("run"))
     with database.begin() as connection:

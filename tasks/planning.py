@@ -11,8 +11,8 @@ from loop.response import ProposedCall
 from models.records import RunSpec
 from models.steps import PreparedCall
 from tools.preflight import (
-    ApprovedCall,
     Cleared,
+    ClearedCall,
     Denied,
     PlannedCall,
     PreflightHook,
@@ -47,19 +47,20 @@ def plan_calls(
         history: the calls of the steps before, oldest first.
     """
     frozen = {tool["name"]: tool for tool in spec.tools}
-    checks = (_repetition_hook(spec.policy, frozen, history), _permission_hook(spec), *hooks)
-    judged = judge_calls(proposed, frozen, checks)
+    checks = (_repetition_hook(spec.policy, frozen, history), *hooks)
     rows: list[PreparedCall] = []
-    cleared = 0
-    for call in judged:
+    cleared = free = 0
+    for call in judge_calls(proposed, frozen, checks):
         match call:
-            case ApprovedCall() if cleared >= spec.policy.calls_per_step:
+            case ClearedCall() if cleared >= spec.policy.calls_per_step:
                 rows.append(_surplus_row(call, spec.policy.calls_per_step))
-            case ApprovedCall():
+            case ClearedCall(needs_approval=True):
                 cleared += 1
-                rows.append(
-                    _cleared_row(call, "ready" if cleared <= spec.policy.parallel else "planned")
-                )
+                rows.append(_cleared_row(call, "awaiting_approval"))
+            case ClearedCall():
+                cleared, free = cleared + 1, free + 1
+                is_ready = free <= spec.policy.parallel
+                rows.append(_cleared_row(call, "ready" if is_ready else "planned"))
             case RefusedCall():
                 rows.append(_refused_row(call))
             case _:
@@ -105,22 +106,7 @@ def _repetition_hook(
     return check
 
 
-def _permission_hook(spec: RunSpec) -> PreflightHook:
-    """In a run that asks before changes, no change is cleared: nobody can be asked yet."""
-
-    def check(call: PlannedCall) -> Verdict:
-        if call.effect != "mutation" or spec.policy.permission_mode == "full_access":
-            return Cleared(call.arguments_text)
-        return Denied(
-            "approval_required",
-            f"This run asks its owner before every change, and {call.name} is one. "
-            "Nothing was done; tell the user what you would have changed.",
-        )
-
-    return check
-
-
-def _cleared_row(call: ApprovedCall, state: str) -> PreparedCall:
+def _cleared_row(call: ClearedCall, state: str) -> PreparedCall:
     return PreparedCall(
         position=call.position + 1,
         model_id=call.model_id,
@@ -134,7 +120,7 @@ def _cleared_row(call: ApprovedCall, state: str) -> PreparedCall:
     )
 
 
-def _surplus_row(call: ApprovedCall, limit: int) -> PreparedCall:
+def _surplus_row(call: ClearedCall, limit: int) -> PreparedCall:
     message = f"Only {limit} calls of one reply are run. Nothing was done; ask again in the next."
     return replace(_cleared_row(call, "refused"), body=error_text("too_many_calls", message))
 

@@ -22,11 +22,12 @@ from models.steps import (
     is_step_ready,
 )
 from tasks.asking import StreamGivenUp, ask_model
+from tasks.authority import permission_check, why_denied
 from tasks.giving_back import book_reply, fail_run, hand_back, put_off, release_own
 from tasks.persisting import persist
 from tasks.planning import pause_after_mistakes, plan_calls
 from tasks.runtime import Runtime
-from umbel.contracts import RunId
+from umbel.contracts import Principal, RunId
 from umbel.errors import InvariantBroken, Unavailable
 from umbel.faults import fault
 from umbel.log_context import bind
@@ -187,11 +188,13 @@ def _commit(
             return _answer(runtime, claim, exchange, decision)
         case Dispatch(calls=proposed):
             history = load_recent_calls(database, claim, steps_to_look_at(spec.policy))
-            calls = plan_calls(proposed, spec, runtime.hooks, history)
+            hooks = (permission_check(database, claim, spec), *runtime.hooks)
+            calls = plan_calls(proposed, spec, hooks, history)
             pause = pause_after_mistakes(calls, claim.corrections, spec.policy)
             if pause is not None:
                 return _pause(runtime, claim, exchange, pause)
-            return persist(lambda: commit_dispatch(database, claim, exchange, calls))
+            limit = spec.policy.approval_seconds
+            return persist(lambda: commit_dispatch(database, claim, exchange, calls, limit))
         case Retry():
             return persist(lambda: commit_retry(database, claim, exchange, decision))
         case Pause():
@@ -221,7 +224,14 @@ def _noted(
 
 
 def _answer(runtime: Runtime, claim: Claim, exchange: Exchange, answer: Answer) -> Applied | None:
-    """Complete the run; a correction that the answer has not heard makes it one more step."""
+    """Complete the run; a correction that the answer has not heard makes it one more step.
+
+    Whoever may no longer be served is told nothing.
+    """
+    owner = Principal(tenant=claim.tenant, user=claim.owner)
+    why = persist(lambda: why_denied(runtime.database, owner))
+    if why is not None:
+        return _pause(runtime, claim, exchange, Pause("credentials", f"{why} The answer is kept."))
     applied = persist(lambda: commit_answer(runtime.database, claim, exchange, answer))
     if applied is None:
         return persist(lambda: commit_dispatch(runtime.database, claim, exchange, ()))

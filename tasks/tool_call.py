@@ -22,6 +22,7 @@ from models.calls import (
 )
 from models.handing_back import hand_back_read
 from models.records import RunSpec
+from tasks.authority import refusal_of
 from tasks.drain_reads import ReadInterrupted, ToolCode
 from tasks.persisting import persist
 from tasks.runtime import Runtime
@@ -68,7 +69,8 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
         runtime.meter.idle(CALL)
         return "nothing to do"
     spec = runtime.specs.get(call.run_id)
-    tool = _find_tool(runtime, call, spec)
+    refused = refusal_of(call, spec)
+    tool = refused or _find_tool(runtime, call, spec)
     if isinstance(tool, Refused):
         fault("call.give_up_pre", call_id=call.call_id, run_id=call.run_id)
         settled = give_up(runtime.database, call, tool)
@@ -76,7 +78,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
         if settled is not None:
             runtime.note_end(call.run_id, settled.ended)
         _ring(runtime, call, settled)
-        return "refused: no such tool here"
+        return f"refused: {'no such tool here' if refused is None else 'not permitted'}"
     asked_at = time.monotonic()
     started = _start(runtime, call)
     if started is None:

@@ -42,6 +42,10 @@ class Tool:
     repeatable: bool = False
     output_schema: Mapping[str, Any] | None = field(default=None, hash=False)
     """What every result fits; None: anything."""
+    targets: tuple[str, ...] | None = None
+    """Arguments that name what it changes; None: any text may."""
+    trusted: bool = False
+    """Nobody but its owner can have written what it returns."""
     typed: TypedArguments | None = field(default=None, hash=False, compare=False, repr=False)
     """How arguments become typed values; None: the function is given plain JSON values."""
     context_name: str | None = field(init=False, compare=False, repr=False)
@@ -71,14 +75,19 @@ class Tool:
             "version": self.version,
             "stall_seconds": self.stall_seconds,
             "repeatable": self.repeatable,
-            **self._promise(),
+            **self._further(),
         }
 
-    def _promise(self) -> dict[str, Any]:
-        """The output schema, if the tool has one: older runs have no such key."""
-        if self.output_schema is None:
-            return {}
-        return {"output_schema": copy.deepcopy(dict(self.output_schema))}
+    def _further(self) -> dict[str, Any]:
+        """What not every tool says: older runs have no such keys."""
+        further: dict[str, Any] = {}
+        if self.output_schema is not None:
+            further["output_schema"] = copy.deepcopy(dict(self.output_schema))
+        if self.targets is not None:
+            further["targets"] = list(self.targets)
+        if self.trusted:
+            further["trusted"] = True
+        return further
 
 
 def is_declared(value: object) -> bool:
@@ -121,6 +130,8 @@ def from_function(function: Callable[..., object]) -> Tool:
         stall_seconds=declared.stall_seconds,
         repeatable=declared.repeatable,
         output_schema=declared.output_schema,
+        targets=None if declared.targets is None else tuple(declared.targets),
+        trusted=declared.trusted,
         typed=typed,
     )
 
@@ -154,12 +165,21 @@ def _check_running(tool: Tool) -> None:
             not _is_duration(tool.stall_seconds),
             f"stall_seconds {tool.stall_seconds!r} must be a number of seconds above 0",
         ),
+        (
+            bool(unknown := _unknown_targets(tool)),
+            f"targets {unknown} are none of its arguments",
+        ),
         (not callable(tool.function), "function cannot be called"),
         (_is_lazy(tool.function), "function is async or a generator; write one that returns"),
     )
     for is_wrong, fault in faults:
         if is_wrong:
             raise Misconfigured(f"Tool {tool.name!r} (from {tool.place}): {fault}.")
+
+
+def _unknown_targets(tool: Tool) -> list[str]:
+    known = tool.input_schema.get("properties", {})
+    return [name for name in tool.targets or () if name not in known]
 
 
 def _is_duration(value: object) -> bool:

@@ -1,7 +1,8 @@
 """Every proposed call judged before any of them starts, in the model's order.
 
 The order per call: is the tool offered, are the arguments usable, do they fit the schema, what do
-the hooks say. Hooks only narrow: they may deny a call, never change or enlarge it.
+the hooks say. Hooks only narrow: they may deny a call, or have its owner asked, never change it or
+enlarge what it may. A denial counts more than a wish to ask, whoever said what first.
 """
 
 import difflib
@@ -13,6 +14,7 @@ from loop.response import ProposedCall
 from tools.arguments import ArgumentProblems, check_arguments
 from tools.failure import failure_of
 from tools.result import error_text
+from tools.targets import targets_of
 from umbel.errors import InvariantBroken
 from umbel.names import Effect, Placement
 from umbel.strict_json import Json
@@ -33,6 +35,13 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """The call may start once the run's owner has approved exactly these bytes."""
+
+    arguments_text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Denied:
     """The call ends as an error result that the model can act on."""
 
@@ -40,7 +49,7 @@ class Denied:
     message: str
 
 
-Verdict = Cleared | Denied
+Verdict = Cleared | Asked | Denied
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +68,20 @@ class PlannedCall:
     """The bytes that are hashed, shown, approved and sent."""
     arguments: Mapping[str, Json]
     """The same, parsed."""
+    targets: tuple[str, ...] = ()
+    """What it would change, each as `tools.targets.normal` writes it."""
 
 
 class PreflightHook(Protocol):
-    """One more check. A hook that raises denies the call; so does any answer but `Cleared`."""
+    """One more check. A hook that raises denies the call; so does an answer that is no verdict."""
 
     def __call__(self, call: PlannedCall) -> Verdict:
-        """`Cleared` with the call's own bytes, or `Denied` with words for the model."""
+        """`Cleared` or `Asked` with the call's own bytes, or `Denied` with words for the model."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovedCall:
+class ClearedCall:
     """A call that passed every check. Only `judge_calls` can build one."""
 
     position: int
@@ -81,12 +92,14 @@ class ApprovedCall:
     version: str
     stall_seconds: float
     arguments_text: str
+    needs_approval: bool
+    """Its owner is asked before it starts."""
     seal: InitVar[object]
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
             raise InvariantBroken(
-                f"Call {self.model_id!r} of {self.name!r} did not pass preflight: an ApprovedCall "
+                f"Call {self.model_id!r} of {self.name!r} did not pass preflight: a ClearedCall "
                 "comes from judge_calls() alone."
             )
 
@@ -109,7 +122,7 @@ class RefusedCall:
     """The result shown to the model, as JSON text."""
 
 
-PreparedCall = ApprovedCall | RefusedCall
+PreparedCall = ClearedCall | RefusedCall
 
 
 def judge_calls(
@@ -132,11 +145,13 @@ def _judge(
     planned = _plan(position, call, tools)
     if isinstance(planned, Denied):
         return _refused(position, call, tools, planned)
+    needs_approval = False
     for hook in hooks:
         verdict = _ask(hook, planned)
         if isinstance(verdict, Denied):
             return _refused(position, call, tools, verdict)
-    return ApprovedCall(
+        needs_approval = needs_approval or isinstance(verdict, Asked)
+    return ClearedCall(
         position=position,
         model_id=planned.model_id,
         name=planned.name,
@@ -145,6 +160,7 @@ def _judge(
         version=planned.version,
         stall_seconds=planned.stall_seconds,
         arguments_text=planned.arguments_text,
+        needs_approval=needs_approval,
         seal=_SEAL,
     )
 
@@ -169,6 +185,7 @@ def _plan(position: int, call: ProposedCall, tools: FrozenTools) -> PlannedCall 
         stall_seconds=tool["stall_seconds"],
         arguments_text=text,
         arguments=arguments,
+        targets=targets_of(arguments, tool.get("targets")),
     )
 
 
@@ -210,7 +227,8 @@ def _ask(hook: PreflightHook, call: PlannedCall) -> Verdict:
         verdict = hook(call)
     except Exception as error:  # noqa: BLE001 -- a hook that raises denies, whatever it is
         return Denied("preflight_error", f"A check failed: {failure_of(error).message}")
-    if isinstance(verdict, Denied) or verdict == Cleared(call.arguments_text):
+    text = call.arguments_text
+    if isinstance(verdict, Denied) or verdict in (Cleared(text), Asked(text)):
         return verdict
     return Denied("preflight_error", "A check answered for other arguments than the proposed ones.")
 

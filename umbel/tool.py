@@ -11,7 +11,7 @@ The decorator only attaches a `ToolDeclaration`; the registry (tools/registry.py
 Schema and finds the function through the entry point group `umbel.tools` or `UMBEL_TOOLS`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -35,6 +35,8 @@ class ToolDeclaration:
     stall_seconds: float
     repeatable: bool
     output_schema: Mapping[str, Any] | None = None
+    targets: Sequence[str] | None = None
+    trusted: bool = False
 
 
 def tool(  # noqa: PLR0913 - one keyword per property of a tool, each with a default
@@ -46,6 +48,8 @@ def tool(  # noqa: PLR0913 - one keyword per property of a tool, each with a def
     stall_seconds: float = DEFAULT_STALL_SECONDS,
     repeatable: bool = False,
     output_schema: Mapping[str, Any] | None = None,
+    targets: Sequence[str] | None = None,
+    trusted: bool = False,
 ) -> Callable[[ToolFunction], ToolFunction]:
     """Mark a function as a tool; name, description and schema come from the function itself.
 
@@ -60,11 +64,23 @@ def tool(  # noqa: PLR0913 - one keyword per property of a tool, each with a def
         repeatable: identical calls are legitimate, as for a poll.
         output_schema: a JSON Schema that every result fits. A result that does not is an error of
             a read, and leaves the outcome of a change unknown.
+        targets: the arguments that name what it changes, such as `["path"]`. Operators protect
+            targets by name; of a tool that says nothing every text among its arguments counts.
+        trusted: nobody but the owner of the run can have written what it returns. Results of other
+            tools are named as untrusted where an owner is asked to approve a change.
     """
 
     def attach(function: ToolFunction) -> ToolFunction:
         declared = ToolDeclaration(
-            name, effect, placement, version, stall_seconds, repeatable, output_schema
+            name,
+            effect,
+            placement,
+            version,
+            stall_seconds,
+            repeatable,
+            output_schema,
+            targets,
+            trusted,
         )
         setattr(function, DECLARATION_ATTRIBUTE, declared)
         return function

@@ -1,9 +1,11 @@
 """The product's store functions again, on tuples: calls, their outcomes and the join."""
 
-from tests.state.owner_verbs import skip_unstarted
+from tests.state.owner_verbs import count_asked, skip_unstarted
 from tests.state.record import Call, CallRef, Done, Receipt, Rows, Worker
 
 MAX_READ_ATTEMPTS = 3
+UNPLACED = ("unknown", "awaiting_approval", "planned")
+"""A call that ends from here has no place among the parallel ones to give to the next."""
 
 
 def start_read(rows: Rows, ref: CallRef, worker: Worker) -> Done:
@@ -13,17 +15,20 @@ def start_read(rows: Rows, ref: CallRef, worker: Worker) -> Done:
         return Done(rows)
     if call.attempt >= MAX_READ_ATTEMPTS or run.is_stopped or run.steer_rev != call.steer_rev:
         return Done(rows)
+    if not call.may_start:
+        return Done(rows)
     return _start(rows, call, worker)
 
 
 def record_intent(rows: Rows, ref: CallRef, worker: Worker) -> Done:
     """INTENT."""
     call, run = rows.call(ref), rows.run
-    if run.status != "running" or run.work != "calls" or run.is_stopped or run.unknowns:
+    is_going_on = run.status == "running" or run.reason == "approval_required"
+    if not is_going_on or run.work != "calls" or run.is_stopped or run.unknowns:
         return Done(rows)
     if call is None or not call.is_change or call.state != "ready" or call.attempt:
         return Done(rows)
-    if call.steer_rev != run.steer_rev or is_quarantined(rows, call):
+    if call.steer_rev != run.steer_rev or is_quarantined(rows, call) or not call.may_start:
         return Done(rows)
     done = _start(rows, call._replace(receipt=Receipt()), worker)
     return done._replace(numbers=1, events=("call.intent",))
@@ -142,15 +147,16 @@ def void_calls(rows: Rows) -> tuple[CallRef, ...]:
 
 def join(rows: Rows, settled: Call, state: str) -> Done:
     """_JOIN: `settled` with its state before, and what it becomes."""
-    was = "unknown" if settled.state == "unknown" else "started"
+    was = settled.state if settled.state in UNPLACED else "started"
     call = settled._replace(state=state, holder=None)
     after = rows.with_call(call)
-    closes, turns_unknown = was == "started", was == "started" and state == "unknown"
-    skipped, next_call = 0, None
+    closes, turns_unknown = was != "unknown", was == "started" and state == "unknown"
+    skipped, asked, next_call = 0, int(was == "awaiting_approval"), None
     if turns_unknown:
+        asked = count_asked(after.calls, call.step)
         calls, skipped = skip_unstarted(after.calls, call.step)
         after = after._replace(calls=calls)
-    elif closes:
+    elif was == "started":
         planned = [c for c in rows.calls if c.step == call.step and c.state == "planned"]
         if planned:
             first = min(planned, key=lambda c: c.position)
@@ -161,13 +167,21 @@ def join(rows: Rows, settled: Call, state: str) -> Done:
     joins = run.work == "calls" and closed > 0 and run.open_calls == closed
     pauses = joins and unknowns > 0 and not run.is_stopped
     ends = joins and run.is_stopped
+    status, reason = run.status, run.reason
+    if ends:
+        status, reason = "cancelled", "owner_stop"
+    elif pauses:
+        status, reason = "paused", "unknown_outcome"
+    elif asked and run.open_approvals == asked:
+        status, reason = "running", None
     run = run._replace(
         open_calls=run.open_calls - closed,
+        open_approvals=run.open_approvals - asked,
         unknowns=unknowns,
         step=run.step + joins,
         work=("none" if pauses or ends else "ready") if joins else run.work,
-        status="cancelled" if ends else "paused" if pauses else run.status,
-        reason="owner_stop" if ends else "unknown_outcome" if pauses else run.reason,
+        status=status,
+        reason=reason,
     )
     ending = ("run.paused",) if pauses else ("run.cancelled",) if ends else ()
     return Done(

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from loop.policy import Policy
-from tests.state import call_verbs, owner_verbs, verbs
+from tests.state import approval_verbs, call_verbs, owner_verbs, verbs
 from tests.state.record import Call, CallRef, Claim, Done, Planned, Rows, Worker
 from tests.state.system import Scenario
 from tests.state.world import Moment
 
 Arguments = dict[str, object]
 
-BATCHED: Final = ("take_over", "free_reads", "skip_void_calls")
+BATCHED: Final = ("take_over", "free_reads", "skip_void_calls", "expire_approvals")
 """Statements of the sweeper: each acts upon every run of the database at once."""
 
 
@@ -47,7 +47,8 @@ class Case(NamedTuple):
             return ()
         is_holder = call.holder == self.arguments.get("worker")
         is_due = (call.steer_rev == run.steer_rev, call.is_overdue, call.holder in self.dead)
-        return (call.state, call.attempt, call.receipt, is_holder, *is_due)
+        approval = (call.needs_approval, call.is_approved, call.is_lapsed)
+        return (call.state, call.attempt, call.receipt, is_holder, *is_due, *approval)
 
     def __str__(self) -> str:
         return f"{self.verb}({self.arguments}) on {self.rows}, dead: {set(self.dead)}"
@@ -118,8 +119,16 @@ def _record_cases(moment: Moment, scenario: Scenario) -> Iterator[Case]:
     yield case("take_over", verbs.take_over, dead=moment.dead, max_losses=losses)
     yield case("free_reads", call_verbs.free_reads, dead=moment.dead)
     yield case("skip_void_calls", _skip_void_calls)
+    yield case("expire_approvals", _expire_approvals)
     for call in rows.calls:
         yield from _call_cases(case, call, moment.dead)
+        if not call.needs_approval:
+            continue
+        for is_shown in (True, False):
+            asked = {"ref": call.ref, "is_shown": is_shown}
+            parallel = scenario.policy.parallel
+            yield case("grant_call", approval_verbs.grant_call, **asked, parallel=parallel)
+            yield case("deny_call", approval_verbs.deny_call, **asked)
 
 
 def _claims_like(claim: Claim) -> Iterator[Claim]:
@@ -191,4 +200,15 @@ def _skip_void_calls(rows: Rows) -> Done:
     for ref in call_verbs.void_calls(rows):
         done = call_verbs.give_up_call(after, ref, "skipped")
         after, events, numbers = done.rows, events + done.events, numbers + done.numbers
+    return Done(after, numbers, events, is_done=after != rows)
+
+
+def _expire_approvals(rows: Rows) -> Done:
+    """Each in a transaction of its own, of those that were over at first."""
+    events: tuple[str, ...] = ()
+    after, numbers = rows, 0
+    for call in rows.calls:
+        if approval_verbs.is_over(call):
+            done = approval_verbs.expire_approval(after, call.ref)
+            after, events, numbers = done.rows, events + done.events, numbers + done.numbers
     return Done(after, numbers, events, is_done=after != rows)

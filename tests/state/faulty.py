@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.state import call_verbs, owner_verbs, verbs
+from tests.state import approval_verbs, call_verbs, owner_verbs, verbs
 from tests.state.record import (
     UNSTARTED,
     CallRef,
@@ -240,3 +240,31 @@ def _intent(rows: Rows, run: Run, ref: CallRef, worker: Worker) -> Done:
 
 def _with_fence(done: Done, fence: int) -> Done:
     return done._replace(rows=done.rows.with_run(done.rows.run._replace(fence=fence)))
+
+
+def intent_by_a_lapsed_approval(rows: Rows, ref: CallRef, worker: Worker) -> Done:
+    call = rows.call(ref)
+    if call is None or not call.is_lapsed:
+        return call_verbs.record_intent(rows, ref, worker)
+    done = call_verbs.record_intent(rows.with_call(call._replace(is_lapsed=False)), ref, worker)
+    changed = done.rows.call(ref)
+    assert changed is not None
+    return done._replace(rows=done.rows.with_call(changed._replace(is_lapsed=True)))
+
+
+def grant_that_forgets_the_counter(rows: Rows, ref: CallRef, parallel: int) -> Done:
+    done = approval_verbs.grant_call(rows, ref, parallel)
+    run = done.rows.run._replace(open_approvals=rows.run.open_approvals)
+    return done._replace(rows=done.rows.with_run(run))
+
+
+def no_expiry(rows: Rows, ref: CallRef) -> Done:
+    return Done(rows)
+
+
+def correction_that_leaves_questions(rows: Rows, mode: str) -> Done:
+    hidden = tuple(c for c in rows.calls if c.state != "awaiting_approval")
+    done = owner_verbs.steer_run(rows._replace(calls=hidden), mode)
+    after = {call.ref: call for call in done.rows.calls}
+    calls = tuple(after.get(call.ref, call) for call in rows.calls)
+    return done._replace(rows=done.rows._replace(calls=calls))

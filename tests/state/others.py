@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tests.state.approval_moves import answers, expiries, lapses
 from tests.state.call_verbs import MAX_READ_ATTEMPTS
 from tests.state.moves import OUTSIDE, RESUMES, Move
 from tests.state.record import GONE, Call, CallRef
@@ -26,6 +27,7 @@ def sweeper_moves(moment: Moment, scenario: Scenario, system: System) -> Iterato
             yield from _settle_started(moment, call, system)
     for ref in system.void_calls(rows):
         yield _swept(moment, ref, "skipped", system)
+    yield from expiries(moment, system)
     yield from _announce(moment, system)
 
 
@@ -110,7 +112,7 @@ def _after_quarantine(moment: Moment, args: str) -> Moment:
     return moment._replace(rows=rows._replace(run=run._replace(quarantine=quarantine), calls=calls))
 
 
-def owner_moves(moment: Moment, system: System) -> Iterator[Move]:
+def owner_moves(moment: Moment, scenario: Scenario, system: System) -> Iterator[Move]:
     """What the owner may say now; each takes from its budget."""
     rows, left = moment.rows, moment.budget
     if left.redirects and (done := system.steer_run(rows, "redirect")).is_done:
@@ -121,6 +123,7 @@ def owner_moves(moment: Moment, system: System) -> Iterator[Move]:
         yield Move("owner stops", OUTSIDE, moment.after(done), "stops")
     if left.resumes and (done := system.resume_run(rows)).is_done:
         yield Move(RESUMES, OUTSIDE, moment.after(done), "resumes")
+    yield from answers(moment, scenario, system)
     for call in rows.calls if left.verifications else ():
         if call.state != "unknown":
             continue
@@ -147,6 +150,7 @@ def fault_moves(moment: Moment) -> Iterator[Move]:
     yield from _redis_moves(moment)
     if left.deadlines:
         yield from _deadline_moves(moment)
+    yield from lapses(moment)
 
 
 def _deadline_moves(moment: Moment) -> Iterator[Move]:

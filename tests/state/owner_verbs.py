@@ -29,11 +29,13 @@ def stop_run(rows: Rows) -> Done:
     run = rows.run
     if run.is_stopped or run.status not in ("queued", "running", "waiting", "paused"):
         return Done(rows)
+    asked = count_asked(rows.calls, run.step)
     calls, skipped = skip_unstarted(rows.calls, run.step)
     ends = run.work != "held" and run.open_calls == skipped
     run = run._replace(
         is_stopped=True,
         open_calls=run.open_calls - skipped,
+        open_approvals=run.open_approvals - asked,
         must_wait=False,
         step=run.step + (ends and run.work == "calls"),
         work="none" if ends else run.work,
@@ -52,6 +54,7 @@ def steer_run(rows: Rows, mode: str) -> Done:
     if run.is_stopped or run.status not in ("queued", "running", "waiting", "paused"):
         return Done(rows)
     redirects = mode == "redirect"
+    asked = count_asked(rows.calls, run.step) if redirects else 0
     calls, skipped = skip_unstarted(rows.calls, run.step) if redirects else (rows.calls, 0)
     models = rows.models
     if redirects:
@@ -63,15 +66,17 @@ def steer_run(rows: Rows, mode: str) -> Done:
         )
     joins = run.work == "calls" and skipped > 0 and run.open_calls == skipped
     pauses = joins and run.unknowns > 0
+    status, reason = ("running", None) if asked else (run.status, run.reason)
     run = run._replace(
         steers=run.steers + 1,
         steer_rev=run.steer_rev + redirects,
         corrections=0,
         open_calls=run.open_calls - skipped,
+        open_approvals=run.open_approvals - asked,
         step=run.step + joins,
         work=("none" if pauses else "ready") if joins else run.work,
-        status="paused" if pauses else run.status,
-        reason="unknown_outcome" if pauses else run.reason,
+        status="paused" if pauses else status,
+        reason="unknown_outcome" if pauses else reason,
     )
     after = rows._replace(run=run, models=models, calls=calls, steers=(*rows.steers, Steer(mode)))
     events = ("run.steered", *["call.skipped"] * skipped, *(["run.paused"] if pauses else []))
@@ -96,6 +101,11 @@ def verify_receipt(rows: Rows, ref: CallRef, outcome: str) -> Done:
     )
     run = run._replace(unknowns=run.unknowns - 1, quarantine=quarantine)
     return Done(rows.with_call(call).with_run(run), 1, ("call.verified",), is_done=True)
+
+
+def count_asked(calls: tuple[Call, ...], step: int) -> int:
+    """Calls of a step that wait for the owner."""
+    return sum(c.step == step and c.state == "awaiting_approval" for c in calls)
 
 
 def skip_unstarted(calls: tuple[Call, ...], step: int) -> tuple[tuple[Call, ...], int]:

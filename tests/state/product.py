@@ -1,11 +1,13 @@
 """The product's own store functions, called with what the mirror was called with."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from loop.decision import Answer, Pause, Retry
 from loop.outcome import Errored, Returned, ToolOutcome, Unknown
+from models.approvals import deny_call, expire_approvals, grant_call
 from models.calls import (
     CallRow,
     Started,
@@ -42,7 +44,7 @@ from tests.models.story import CHANGE, READ, an_exchange
 from tests.state import record
 from tests.state.cases import Case
 from tests.state.tables import Tables, args_text, call_id, run_id, worker_id
-from umbel.contracts import RunId, ThreadId, WorkerId
+from umbel.contracts import CallId, Principal, RunId, ThreadId, WorkerId
 
 EVERY_RUN: Final = 1_000_000
 OUTCOMES: Final[dict[str, ToolOutcome]] = {
@@ -115,6 +117,16 @@ class At:
         who = self.who(arguments) if "worker" in arguments else WorkerId("wrk_any")
         return Started(self.call(arguments), who, arguments["attempt"], "{}")
 
+    def shown(self, arguments: Mapping[str, Any]) -> tuple[Database, CallId, Principal, bytes]:
+        """A call and the hash of the bytes its owner was shown."""
+        [sha] = (
+            hashlib.sha256(args_text(call.args).encode()).digest()
+            for call in self.case.rows.calls
+            if call.ref == arguments["ref"]
+        )
+        name = call_id(self.number, arguments["ref"])
+        return self.database, name, OWNER, sha if arguments["is_shown"] else b"other"
+
     def named(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """A call by its ids, as the sweeper has it."""
         ids = {"call_id": call_id(self.number, arguments["ref"]), "run_id": self.run}
@@ -181,6 +193,8 @@ VERBS: Final[dict[str, Callable[[At, Mapping[str, Any]], object]]] = {
     "verify_receipt": lambda at, a: verify_receipt(
         at.database, at.run, call_id(at.number, a["ref"]), OWNER, a["outcome"], "I looked into it."
     ),
+    "grant_call": lambda at, a: grant_call(*at.shown(a)),
+    "deny_call": lambda at, a: deny_call(*at.shown(a)),
     "start_read": lambda at, a: start_read(at.database, at.call(a), at.who(a)),
     "record_intent": lambda at, a: record_intent(at.database, at.call(a), at.who(a)),
     "find_own_start": lambda at, a: find_own_start(at.database, at.call(a), at.who(a)),
@@ -206,5 +220,7 @@ def sweep(database: Database, verb: str) -> None:
             take_over_runs(database, dead_after_seconds=0, limit=EVERY_RUN)
         case "free_reads":
             free_reads(database, dead_after_seconds=0, limit=EVERY_RUN)
+        case "expire_approvals":
+            expire_approvals(database, limit=EVERY_RUN)
         case _:
             skip_void_calls(database, limit=EVERY_RUN)

@@ -33,6 +33,7 @@ class Run(NamedTuple):
     fence: int = 0
     holder: Worker | None = None
     open_calls: int = 0
+    open_approvals: int = 0
     unknowns: int = 0
     calls_used: int = 0
     steer_rev: int = 0
@@ -80,6 +81,10 @@ class Call(NamedTuple):
     is_overdue: bool = False
     """Its deadline is over."""
     receipt: Receipt | None = None
+    needs_approval: bool = False
+    is_approved: bool = False
+    is_lapsed: bool = False
+    """Time to approve it, or to start it once it is approved, is over."""
 
     @property
     def ref(self) -> CallRef:
@@ -90,6 +95,11 @@ class Call(NamedTuple):
     def is_change(self) -> bool:
         """It changes the outside world."""
         return self.effect == "mutation"
+
+    @property
+    def may_start(self) -> bool:
+        """Its owner has approved it, if that is needed, and lately enough."""
+        return not self.needs_approval or (self.is_approved and not self.is_lapsed)
 
 
 class Steer(NamedTuple):

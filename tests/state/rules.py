@@ -12,7 +12,15 @@ def broken_in(moment: Moment) -> str | None:
     return next(
         (
             broken
-            for rule in (_outside, _receipts, _counters, _decisions, _unknowns, _constraints)
+            for rule in (
+                _outside,
+                _receipts,
+                _counters,
+                _decisions,
+                _unknowns,
+                _approvals,
+                _constraints,
+            )
             for broken in rule(moment)
         ),
         None,
@@ -61,8 +69,12 @@ def _started(before: Moment, move: Move) -> Iterator[str]:
             continue
         if call.receipt is not None and old.receipt is None:
             yield from _intent(before, call)
-        if call.state == "started" and old.state != "started" and before.rows.run.is_stopped:
+        if call.state != "started" or old.state == "started":
+            continue
+        if before.rows.run.is_stopped:
             yield "a call starts after a stop"
+        if call.needs_approval and (not old.is_approved or old.is_lapsed):
+            yield "a call starts that nobody has approved, or not lately"
 
 
 def _intent(before: Moment, call: Call) -> Iterator[str]:
@@ -157,6 +169,16 @@ def _unknowns(moment: Moment) -> Iterator[str]:
         yield "a run goes on beside an unknown outcome"
     if run.work == "none" and run.status not in ("paused", "cancelled", "failed"):
         yield "an unknown outcome does not pause its run"
+
+
+def _approvals(moment: Moment) -> Iterator[str]:
+    run, calls = moment.rows.run, moment.rows.calls
+    if run.open_approvals != sum(call.state == "awaiting_approval" for call in calls):
+        yield "open approvals are miscounted"
+    if (run.open_approvals > 0) != (run.reason == "approval_required"):
+        yield "a run waits for its owner without a question, or the reverse"
+    if any(c.needs_approval and not c.is_approved and c.attempt for c in calls):
+        yield "a call was started that nobody has approved"
 
 
 def _constraints(moment: Moment) -> Iterator[str]:

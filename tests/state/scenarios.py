@@ -63,6 +63,12 @@ TOOLS: Final = Scenario(
     Budget(missing=1, resets=1, refusals=1, redirects=1),
     Policy(parallel=1),
 )
+ASKED: Final = Scenario(
+    "the owner is asked, answers in any order, too late, or says something else",
+    ((asks("asked", "x"), asks("asked", "y")),),
+    Budget(grants=2, denials=1, lapses=1, stops=1, redirects=1),
+    Policy(max_losses=2, parallel=1),
+)
 SCENARIOS: Final = (
     KILLED,
     ZOMBIE,
@@ -74,6 +80,7 @@ SCENARIOS: Final = (
     PAIR,
     LOSSES,
     TOOLS,
+    ASKED,
 )
 
 LARGE: Final = (
@@ -106,5 +113,11 @@ LARGE: Final = (
         "lost answers, ending workers, a kill, a stop and a correction",
         ((CHANGE, READ),),
         Budget(kills=1, unanswered=2, drains=1, stops=1, redirects=1, missing=1),
+    ),
+    Scenario(
+        "the owner is asked, with a kill, a silent tool, a doubled message, a stop and a resume",
+        ((asks("asked", "x"), READ, asks("asked", "y")),),
+        Budget(grants=2, denials=1, lapses=1, kills=1, resets=1, duplicates=1, stops=1, resumes=1),
+        Policy(max_losses=2, parallel=1),
     ),
 )

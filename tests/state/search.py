@@ -6,6 +6,7 @@ Two moments that differ only by the names of the two processes count as one.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from tests.state.approval_verbs import is_decidable
 from tests.state.moves import OUTSIDE, Move
 from tests.state.others import fault_moves, owner_moves, sweeper_moves, time_moves
 from tests.state.record import SETTLED, Rows
@@ -77,7 +78,7 @@ class Search:
             yield from self._affordable(move)
         yield from sweeper_moves(moment, self.scenario, self.system)
         yield from time_moves(moment)
-        for move in owner_moves(moment, self.system):
+        for move in owner_moves(moment, self.scenario, self.system):
             yield from self._affordable(move)
         for move in fault_moves(moment):
             yield from self._affordable(move)
@@ -143,4 +144,6 @@ class Search:
 
 
 def _is_at_rest(moment: Moment) -> bool:
-    return moment.rows.run.status in SETTLED and moment.minds == (IDLE, IDLE)
+    rows = moment.rows
+    waits_for_owner = any(is_decidable(rows, call) for call in rows.calls)
+    return (rows.run.status in SETTLED or waits_for_owner) and moment.minds == (IDLE, IDLE)

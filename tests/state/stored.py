@@ -21,6 +21,7 @@ FROM runs
 """
 _CALLS: Final = """
 SELECT c.*, coalesce(c.deadline_at + interval '5 seconds' < clock_timestamp(), false) AS is_overdue,
+  coalesce(c.approval_until <= clock_timestamp(), false) AS is_lapsed,
   x.call_id AS receipt, x.outcome, x.is_late, x.verified, x.late_outcome,
   e.call_id IS NOT NULL AS has_evidence
 FROM calls c LEFT JOIN receipts x ON x.call_id = c.id LEFT JOIN evidence e ON e.call_id = c.id
@@ -131,6 +132,9 @@ def _call(row: Row) -> Call:
         row["steer_rev"],
         row["is_overdue"],
         receipt,
+        row["needs_approval"],
+        row["approved_sha"] is not None,
+        row["is_lapsed"],
     )
 
 

@@ -9,7 +9,7 @@ from loop.decide import RunSnapshot, decide
 from loop.decision import Decision
 from loop.policy import Policy
 from loop.response import Failure, ProposedCall, Text, ToolUse
-from tests.state import call_verbs, owner_verbs, verbs
+from tests.state import approval_verbs, call_verbs, owner_verbs, verbs
 from tests.state.record import CallRef, Done, Planned, Rows
 
 Verb = Callable[..., Done]
@@ -21,7 +21,7 @@ DOWN: Final = Failure(error_class="server", is_retryable=True)
 
 
 def asks(name: str, args: str = "") -> ProposedCall:
-    """A call of a reply: of a tool that changes, reads, or is not there (`mistaken`)."""
+    """A call of a reply: of a tool that changes, asks before, reads, or is not there."""
     return ProposedCall(model_id=name + args, name=name, status="ok", arguments_text=args)
 
 
@@ -52,6 +52,10 @@ class Budget(NamedTuple):
     deadlines: int = 0
     missing: int = 0
     """Workers without the tool."""
+    grants: int = 0
+    denials: int = 0
+    lapses: int = 0
+    """Questions and approvals that run out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,9 +75,12 @@ class Scenario:
             if call.name == "mistaken":
                 rows.append(Planned("read", "", "errored"))
                 continue
+            effect = "read" if call.name == "read" else "mutation"
+            if call.name == "asked":
+                rows.append(Planned(effect, call.arguments_text or "", "awaiting_approval"))
+                continue
             cleared += 1
             state = "ready" if cleared <= self.policy.parallel else "planned"
-            effect = "mutation" if call.name == "change" else "read"
             rows.append(Planned(effect, call.arguments_text or "", state))
         return tuple(rows)
 
@@ -118,6 +125,9 @@ class System:
     stop_run: Verb = owner_verbs.stop_run
     steer_run: Verb = owner_verbs.steer_run
     verify_receipt: Verb = owner_verbs.verify_receipt
+    grant_call: Verb = approval_verbs.grant_call
+    deny_call: Verb = approval_verbs.deny_call
+    expire_approval: Verb = approval_verbs.expire_approval
     start_read: Verb = call_verbs.start_read
     record_intent: Verb = call_verbs.record_intent
     find_own_start: Verb = call_verbs.find_own_start

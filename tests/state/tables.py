@@ -122,7 +122,15 @@ def _run_row(number: int, rows: Rows, dead: frozenset[Worker]) -> Row:
         for args, state in run.quarantine
     ]
     same = ("status", "reason", "work", "step", "attempts", "losses", "failures", "corrections")
-    counted = ("fence", "open_calls", "unknowns", "calls_used", "steer_rev", "steers")
+    counted = (
+        "fence",
+        "open_calls",
+        "open_approvals",
+        "unknowns",
+        "calls_used",
+        "steer_rev",
+        "steers",
+    )
     return {name: getattr(run, name) for name in same + counted} | {
         "id": run_id(number),
         "tenant": OWNER.tenant,
@@ -200,6 +208,9 @@ def _call_rows(number: int, rows: Rows, dead: frozenset[Worker]) -> Iterable[Row
             "steer_rev": call.steer_rev,
             "source_rev": 0,
             "auth_rev": 0,
+            "needs_approval": call.needs_approval,
+            "approved_sha": f"\\x{_sha(args_text(call.args))}" if call.is_approved else None,
+            "approval_until": PAST if call.is_lapsed else FUTURE if call.is_approved else None,
             "attempt": call.attempt,
             "holder": None if call.holder is None else worker_id(call.holder, dead),
             "stall_seconds": 30,

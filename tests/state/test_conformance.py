@@ -6,7 +6,7 @@ from types import ModuleType
 import psycopg
 import pytest
 
-from models import hot, hot_calls, hot_owner, hot_settle, hot_sweep, steps
+from models import hot, hot_approvals, hot_calls, hot_owner, hot_settle, hot_sweep, steps
 from models.database import Database
 from tests.state.cases import BATCHED, Case
 from tests.state.product import VERBS, At, Uncommitted, sweep
@@ -69,6 +69,17 @@ def test_the_product_does_what_the_mirror_does(
         ("settle_change", hot_settle, "SETTLE_CHANGE", "(outcome IS NOT NULL)", "false"),
         ("settle_read", hot_settle, "SETTLE_READ", "THEN step + 1", "THEN step"),
         ("record_intent", hot_calls, "INTENT", "q.until > clock_timestamp()", "false"),
+        ("record_intent", hot_calls, "INTENT", "c.approval_until > clock_timestamp()", "true"),
+        (
+            "grant_call",
+            hot_approvals,
+            "GRANT",
+            "THEN 'running' ELSE status",
+            "THEN status ELSE status",
+        ),
+        ("deny_call", hot_approvals, "DENY", "AND c.args_sha = %(args_sha)s", ""),
+        ("expire_approvals", hot_approvals, "SETTLE_UNAPPROVED", "WHEN 'ready'", "WHEN 'odd'"),
+        ("stop_run", hot_owner, "STOP", "open_approvals - k.asked", "open_approvals"),
         ("take_over", hot_sweep, "TAKE_OVER", "losses = losses + 1", "losses = losses"),
     ],
 )

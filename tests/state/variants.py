@@ -6,6 +6,7 @@ from typing import Final
 from tests.state import faulty
 from tests.state.scenarios import (
     AGAIN,
+    ASKED,
     FAILING,
     KILLED,
     LOSSES,
@@ -224,5 +225,29 @@ VARIANTS: Final = (
         STOPPED,
         "event numbers have a gap",
         replace(REAL, stop_run=faulty.skipped_event_forgotten),
+    ),
+    Variant(
+        "an intent by an approval that has lapsed",
+        ASKED,
+        "a call starts that nobody has approved, or not lately",
+        replace(REAL, record_intent=faulty.intent_by_a_lapsed_approval),
+    ),
+    Variant(
+        "a grant that is not counted",
+        ASKED,
+        "open approvals are miscounted",
+        replace(REAL, grant_call=faulty.grant_that_forgets_the_counter),
+    ),
+    Variant(
+        "a sweeper that leaves lapsed approvals",
+        ASKED,
+        "a dead end: nothing leads on",
+        replace(REAL, expire_approval=faulty.no_expiry),
+    ),
+    Variant(
+        "a correction that leaves questions open",
+        ASKED,
+        "a dead end: nothing leads on",
+        replace(REAL, steer_run=faulty.correction_that_leaves_questions),
     ),
 )

@@ -70,7 +70,8 @@ def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Don
     if not _still_held(run, claim):
         return Done(rows)
     total = len(planned)
-    opened = sum(call.state in ("ready", "planned") for call in planned)
+    opened = sum(call.state not in ("refused", "errored") for call in planned)
+    asked = sum(call.state == "awaiting_approval" for call in planned)
     joined = opened == 0
     is_understood = all(call.state != "errored" for call in planned)
     run = run._replace(
@@ -78,6 +79,9 @@ def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Don
         losses=0,
         failures=0,
         open_calls=opened,
+        open_approvals=asked,
+        status="waiting" if asked else run.status,
+        reason="approval_required" if asked else None,
         corrections=0 if opened else run.corrections + (not is_understood),
         calls_used=run.calls_used + total,
         holder=None,
@@ -85,7 +89,15 @@ def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Don
         step=run.step + joined,
     )
     calls = tuple(
-        Call(claim.step, at, call.effect, call.args, call.state, steer_rev=run.steer_rev)
+        Call(
+            claim.step,
+            at,
+            call.effect,
+            call.args,
+            call.state,
+            steer_rev=run.steer_rev,
+            needs_approval=call.state == "awaiting_approval",
+        )
         for at, call in enumerate(planned, start=1)
     )
     after = rows._replace(

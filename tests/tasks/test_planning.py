@@ -4,10 +4,13 @@ from typing import Any, Literal
 
 import pytest
 
+from loop.authorize import Rule
 from loop.policy import Policy
 from loop.repetition import PastCall, fingerprint
 from loop.response import ProposedCall
+from models.authority import Authority
 from models.records import RunSpec
+from tasks.authority import judging
 from tasks.planning import pause_after_mistakes, plan_calls
 from tests.factories import a_tool
 from tools.preflight import Cleared, Denied, PlannedCall, Verdict
@@ -55,13 +58,35 @@ def test_refused_calls_take_no_place_among_the_parallel_ones() -> None:
     assert all((row.body is None) == (row.state in ("ready", "planned")) for row in rows)
 
 
-def test_a_run_that_asks_clears_no_change_and_says_so_to_the_model() -> None:
-    spec = a_spec(permission_mode="ask")
-    look, touch, write = plan_calls(proposed("look", "touch", "write"), spec, ())
-    assert (look.state, touch.state, write.state) == ("ready", "ready", "refused")
-    assert write.body is not None
-    assert '"approval_required"' in write.body
-    assert write.args_text == "{}"
+def test_a_run_that_asks_lets_everything_but_reads_wait_for_its_owner() -> None:
+    calls = proposed("look", "touch", "write", "look")
+    rows = plan_calls(calls, a_spec(parallel=1), (judging("ann", "ask"),))
+    assert [row.state for row in rows] == ["ready", *["awaiting_approval"] * 2, "planned"]
+    assert [row.body for row in rows] == [None] * 4
+    assert pause_after_mistakes(rows, 9, Policy()) is None
+
+
+def test_a_call_that_would_wait_is_no_less_one_too_many() -> None:
+    rows = plan_calls(proposed("write", "look"), a_spec(calls_per_step=1), (judging("ann", "ask"),))
+    assert [row.state for row in rows] == ["awaiting_approval", "refused"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_denial_counts_more_than_a_wish_to_ask(is_first: bool) -> None:
+    def deny(call: PlannedCall) -> Verdict:
+        return Denied("odd_day", "Not today.")
+
+    asks = judging("ann", "ask")
+    [row] = plan_calls(proposed("write"), a_spec(), (deny, asks) if is_first else (asks, deny))
+    assert row.state == "refused"
+
+
+def test_what_is_protected_is_refused_whatever_the_mode_and_the_spelling() -> None:
+    protected = Authority(1, (Rule("target", ".env", "deny"),))
+    calls = proposed("write", arguments_text='{"path":"./x/../.ENV"}')
+    [row] = plan_calls(calls, a_spec(), (judging("ann", "full_access", protected),))
+    assert row.state == "refused"
+    assert "'.env' is protected" in str(row.body)
 
 
 def test_full_access_clears_changes() -> None:
@@ -145,7 +170,7 @@ POLICY = Policy(corrections=2)
         (["none", "strict"], 2, "repeated_failure"),
         (["none", "touch"], 2, None),
         (["write"], 9, None),
-        (["none", "write"], 2, "repeated_failure"),
+        (["none", "write"], 2, None),
         (["look"], 2, "stall"),
         (["look", "none"], 2, "stall"),
         ([], 9, None),

@@ -9,8 +9,9 @@ import umbel
 from loop.response import ProposedCall
 from tools.definition import from_function
 from tools.preflight import (
-    ApprovedCall,
+    Asked,
     Cleared,
+    ClearedCall,
     Denied,
     PlannedCall,
     PreparedCall,
@@ -61,17 +62,17 @@ def message_of(call: PreparedCall) -> str:
     return str(json.loads(call.error)["error"]["message"])
 
 
-def test_a_sound_call_is_approved_with_its_own_bytes_and_the_frozen_facts() -> None:
+def test_a_sound_call_is_cleared_with_its_own_bytes_and_the_frozen_facts() -> None:
     (call,) = judge_calls([ok("lookup", key="ä")], TOOLS)
-    assert isinstance(call, ApprovedCall)
+    assert isinstance(call, ClearedCall)
     assert call.arguments_text == '{"key":"\\u00e4"}'
     assert (call.position, call.effect, call.placement) == (0, "read", "inline")
     assert (call.version, call.stall_seconds) == ("2", 9)
 
 
-def test_an_approved_call_cannot_be_built_by_anybody_else() -> None:
+def test_a_cleared_call_cannot_be_built_by_anybody_else() -> None:
     with pytest.raises(InvariantBroken, match="judge_calls"):
-        ApprovedCall(
+        ClearedCall(
             position=0,
             model_id="c1",
             name="book",
@@ -80,13 +81,14 @@ def test_an_approved_call_cannot_be_built_by_anybody_else() -> None:
             version="1",
             stall_seconds=1,
             arguments_text="{}",
+            needs_approval=False,
             seal=None,
         )
 
 
 def test_a_wrong_name_is_answered_with_it_and_the_closest_name_first() -> None:
     first, second = judge_calls([ok("lookup", key="k"), ok("serch_docs", "c2", q="p")], TOOLS)
-    assert isinstance(first, ApprovedCall)
+    assert isinstance(first, ClearedCall)
     message = message_of(second)
     assert "'serch_docs'" in message
     assert message.index("search_docs", message.index("Offered")) < message.index("lookup")
@@ -182,7 +184,7 @@ def test_a_raising_hook_denies_and_the_siblings_are_judged_as_usual() -> None:
 
     first, second = judge_calls([ok("lookup", key="a"), ok("lookup", key="b")], TOOLS, [burst])
     assert "policy server is gone" in message_of(first)
-    assert isinstance(second, ApprovedCall)
+    assert isinstance(second, ClearedCall)
 
 
 def test_a_hook_cannot_change_the_arguments() -> None:
@@ -192,6 +194,30 @@ def test_a_hook_cannot_change_the_arguments() -> None:
     (call,) = judge_calls([ok("lookup", key="a")], TOOLS, [swap])
     assert isinstance(call, RefusedCall)
     assert call.code == "preflight_error"
+
+
+def test_an_owner_is_asked_as_soon_as_one_hook_wishes_so() -> None:
+    def clear(call: PlannedCall) -> Verdict:
+        return Cleared(call.arguments_text)
+
+    def ask(call: PlannedCall) -> Verdict:
+        return Asked(call.arguments_text)
+
+    for hooks in ([clear, ask], [ask, clear], [ask, ask]):
+        (call,) = judge_calls([ok("lookup", key="a")], TOOLS, hooks)
+        assert isinstance(call, ClearedCall)
+        assert call.needs_approval
+    (call,) = judge_calls([ok("lookup", key="a")], TOOLS, [clear])
+    assert isinstance(call, ClearedCall)
+    assert not call.needs_approval
+
+
+def test_an_owner_is_not_asked_about_other_bytes() -> None:
+    def swap(call: PlannedCall) -> Verdict:
+        return Asked(call.arguments_text.replace("a", "b"))
+
+    (call,) = judge_calls([ok("lookup", key="a")], TOOLS, [swap])
+    assert isinstance(call, RefusedCall)
 
 
 def test_hooks_given_as_an_iterator_are_asked_for_every_call() -> None:
@@ -218,7 +244,7 @@ def test_a_typed_fault_the_schema_cannot_say_is_found_before_an_owner_is_asked()
     hook = TypedArgumentsCheck(ToolRegistry([tool]))
     bad, good = judge_calls([ok("meet", day="soon"), ok("meet", day="2026-03-01")], frozen, [hook])
     assert "day: " in message_of(bad)
-    assert isinstance(good, ApprovedCall)
+    assert isinstance(good, ClearedCall)
 
 
 def test_bad_paths_that_the_schema_can_refuse_are_refused_before_the_tool() -> None:
