@@ -12,7 +12,7 @@ from tests.chaos.harness.judge import Judge, Violation
 from tests.chaos.harness.nemesis import Nemesis, keep_striking
 from tests.chaos.harness.reading import read_back, trace_of
 from tests.chaos.harness.scene import Scene, a_scene
-from tests.chaos.harness.watching import Watch, endless_keys, in_thread
+from tests.chaos.harness.watching import Watch, endless_keys, in_thread, standing_still
 from umbel.errors import Unavailable
 
 Say = Callable[[str], None]
@@ -204,6 +204,7 @@ def _judge(scene: Scene, watch: Watch, outcome: Outcome) -> None:
     rows, unreadable = read_back(scene.database)
     found += unreadable
     found += [Violation("idle transaction", text) for text in watch.idle]
+    found += [Violation("worker stands still", name) for name in standing_still(scene.crew)]
     found += [Violation("endless key", key) for key in endless_keys(scene.servers)]
     outcome.violations += [v for v in found if (v.rule, v.text, v.run_id) not in known]
     broken = [v.run_id for v in outcome.violations if v.run_id and v.run_id != "?"]

@@ -25,6 +25,7 @@ RULES: Final = {
     "unreadable row": "a function that shows runs cannot read one",
     "idle transaction": "a transaction stood open for more than five seconds",
     "endless key": "a key of ours in Redis has no end",
+    "worker stands still": "a worker lives by its beats and waits for one connection alone",
     "ended by itself": "a worker ended although nobody killed it",
 }
 """Every rule the harness checks, and what it means when it is broken."""

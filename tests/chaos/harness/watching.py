@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import psycopg
@@ -11,6 +12,9 @@ from tests.chaos.harness.servers import PREFIX, Servers
 
 LONGEST_IDLE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.5
+_LOOKS_FOR_STANDSTILL: Final = 12
+_READS: Final = ("unix_stream_read_generic", "unix_stream_data_wait", "sk_wait_data")
+"""Where the kernel lets a process wait that reads from a socket."""
 _IDLE: Final = f"""
 SELECT application_name, pid, left(query, 120) FROM pg_stat_activity
 WHERE state LIKE 'idle in transaction%' AND application_name LIKE 'umbel-%'
@@ -47,6 +51,28 @@ def endless_keys(servers: Servers) -> list[str]:
     with servers.redis() as client:
         ours = client.scan_iter(match=f"{PREFIX}:*", count=1000)
         return [key.decode() for key in ours if int(client.ttl(key)) == -1]
+
+
+def standing_still(crew: Crew) -> list[str]:
+    """Workers whose main thread reads from a socket at every look, instead of waiting for events.
+
+    Their beats come from another thread, so that nobody takes their work. A system that does not
+    show where a process waits shows none.
+    """
+    pause, suspects = threading.Event(), {w.name: w.pid for w in crew.leaders()}
+    for _ in range(_LOOKS_FOR_STANDSTILL):
+        suspects = {name: pid for name, pid in suspects.items() if _waits_in(pid) in _READS}
+        if not suspects:
+            break
+        pause.wait(0.3)
+    return sorted(suspects)
+
+
+def _waits_in(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:
+        return ""
 
 
 def in_thread(work: Callable[[], None], failures: list[BaseException]) -> threading.Thread:
