@@ -72,6 +72,11 @@ class RunToolContext:
         )
 
     @property
+    def stall_seconds(self) -> float:
+        """The tool's allowed silence, as the run was accepted with it."""
+        return self._started.call.stall_seconds
+
+    @property
     def is_ending(self) -> bool:
         """Whether the worker was asked to end."""
         return self._code.is_ending

@@ -13,7 +13,13 @@ from tools.execution import run_tool
 from tools.resources import check_resource
 from tools.workspace import DirectoryWorkspace
 from umbel.errors import InvalidInput, NotFound
-from umbel.tool import EvidencePage, EvidenceReader, ToolFailed, Workspace
+from umbel.tool import (
+    DEFAULT_STALL_SECONDS,
+    EvidencePage,
+    EvidenceReader,
+    ToolFailed,
+    Workspace,
+)
 
 
 class MemoryEvidence:
@@ -48,6 +54,7 @@ class TrialContext:
     """What the tool said through `progress`."""
     resources: list[str] = field(default_factory=list)
     """What the tool recorded through `record_resource`."""
+    stall_seconds: float = DEFAULT_STALL_SECONDS
     is_ending: bool = False
 
     @property

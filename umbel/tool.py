@@ -189,6 +189,11 @@ class ToolContext(Protocol):
         ...
 
     @property
+    def stall_seconds(self) -> float:
+        """How long this call may be silent."""
+        ...
+
+    @property
     def is_ending(self) -> bool:
         """Whether this worker was asked to end: a change should stop at the next safe place.
 

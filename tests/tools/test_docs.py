@@ -43,7 +43,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_every_python_block_of_the_guide_is_named_and_so_is_run() -> None:
-    assert GUIDE.count("```python") == len(blocks()) == 3
+    assert GUIDE.count("```python") == len(blocks()) == 4
 
 
 def test_the_guides_tool_is_the_one_in_the_example_folder() -> None:
@@ -82,6 +82,10 @@ def test_the_guides_change_fails_definitely_or_leaves_its_outcome_unknown(
         call_tool(transfer, sender="ann", receiver="eve", amount=1)
     with pytest.raises(InvalidInput, match="amount: 0 must be at least 1"):
         call_tool(transfer, sender="ann", receiver="bob", amount=0)
+
+
+def test_the_guides_program_runs(load: ModuleType) -> None:
+    assert call_tool(load.import_module("program_tool").count_words, text="one two three") == 3
 
 
 def test_the_guides_limits_are_those_of_the_code() -> None:
