@@ -19,7 +19,7 @@ from models.database import Database
 from models.owner import resume_run, steer_run, stop_run, verify_receipt
 from tests.cases.case_file import Case
 from tests.cases.record import Record, read_record
-from tests.cases.system import TENANT, accept_case
+from tests.cases.system import accept_case
 from tests.worker_processes import wait_until
 from umbel.contracts import CallId, Principal, RunId, ThreadId
 from umbel.names import SteerMode
@@ -27,7 +27,8 @@ from umbel.names import SteerMode
 # The hook of the fault points, read here once and not by each child in the middle of its work.
 importlib.import_module("tests.chaos.crash_hook")
 
-OWNER: Final = Principal(tenant=TENANT, user="owner")
+OWNER: Final = Principal(tenant="cases", user="owner")
+"""Whose runs `accept_case` makes."""
 LONGEST_SECONDS: Final = 240.0
 
 

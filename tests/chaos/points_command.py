@@ -1,7 +1,9 @@
 """`python -m tests.chaos.points_command --repeat 30`: the large matrix, and its table."""
 
 import argparse
+import signal
 import sys
+import threading
 import time
 
 from tests.chaos.points_matrix import PHASES, run_matrix
@@ -13,7 +15,8 @@ from tests.services import running_services
 def main() -> int:
     """Run the matrix; the exit code is 0 only if every pair was hit and nothing was broken."""
     asked = _arguments()
-    began = time.monotonic()
+    began, is_over = time.monotonic(), threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: is_over.set())
     with running_services() as services:
         table = run_matrix(
             services,
@@ -22,6 +25,7 @@ def main() -> int:
             phases=PHASES[:1] if asked.mutant else PHASES,
             mutant=asked.mutant,
             longest_seconds=asked.longest,
+            is_over=is_over.is_set,
             choose=lambda hurt: _is_wanted(hurt, asked.mutant, asked.only),
         )
     for line in [*table.violations, *table.missed]:
@@ -34,7 +38,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.chaos.points_command",
         description=__doc__,
-        epilog="A mutant is planted into workers; the run must then end with violations.",
+        epilog="A mutant is planted into workers; the run must then end with violations. "
+        "After Ctrl-C nothing new is entered, and the table tells of what was.",
     )
     parser.add_argument("--repeat", type=int, default=30, help="times each pair is hit")
     parser.add_argument("--seed", type=int, default=1, help="order in which runs are entered")

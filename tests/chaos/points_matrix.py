@@ -84,15 +84,15 @@ class Stand:
     orders: Orders
     freezer: Freezer
     table: Table
-    until: float = float("inf")
-    """After this moment no new run is entered."""
+    is_over: Callable[[], bool]
+    """Whether no new run is to be entered any more."""
     played: list[Play] = field(default_factory=list)
 
     def play(self, wanted: Sequence[Hurt]) -> None:
         """Hurt a run for each of `wanted`, many of them at once, and judge when all is quiet."""
         waiting, at_work, pause = deque(wanted), list[Play](), threading.Event()
         while waiting or at_work:
-            if time.monotonic() > self.until:
+            if self.is_over():
                 waiting.clear()
             while waiting and len(at_work) < IN_FLIGHT:
                 at_work.append(self._enter(waiting.popleft()))
@@ -148,7 +148,7 @@ class Stand:
         if all(map(self.orders.is_taken, play.targets)):
             self.table.count(play.hurt)
             return None
-        if play.tries == MOST_TRIES or time.monotonic() > self.until:
+        if play.tries == MOST_TRIES or self.is_over():
             return None  # the table says that it was not hit
         others = [name for name in play.targets if name not in play.own]
         return self._enter(play.hurt, others, play.tries + 1)
@@ -200,6 +200,7 @@ def run_matrix(
     phases: Sequence[Phase] = PHASES,
     mutant: str = "",
     longest_seconds: float = float("inf"),
+    is_over: Callable[[], bool] = lambda: False,
     choose: Callable[[Hurt], bool] = lambda _: True,
 ) -> Table:
     """Hit every point with every action; what came of it.
@@ -211,6 +212,7 @@ def run_matrix(
         phases: what is done, on which workers.
         mutant: a fault planted into the workers, by its name in points_mutants.
         longest_seconds: after which a phase enters no new run, whatever has not been hit.
+        is_over: whether to end early; what was entered is judged all the same.
         choose: which of the hurts.
     """
     table = Table(repeat)
@@ -218,8 +220,11 @@ def run_matrix(
         wanted = [hurt for hurt in hurts(phase.actions, repeat=repeat) if choose(hurt)]
         random.Random(seed).shuffle(wanted)
         table.expect(wanted)
+        if is_over():
+            continue
         with _stand(services, phase, table, mutant) as stand:
-            stand.until = time.monotonic() + longest_seconds
+            until = time.monotonic() + longest_seconds
+            stand.is_over = lambda: is_over() or time.monotonic() > until  # noqa: B023 - used at once
             stand.play(wanted)
             table.pauses += stand.freezer.pauses
     return table
@@ -245,4 +250,4 @@ def _stand(services: Services, phase: Phase, table: Table, mutant: str) -> Itera
         orders = Orders(folder)
         freezer = Freezer(orders, database, phase.dead_after_seconds)
         stack.callback(freezer.continue_all)
-        yield Stand(phase, system, client, orders, freezer, table)
+        yield Stand(phase, system, client, orders, freezer, table, lambda: False)

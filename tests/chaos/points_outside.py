@@ -56,7 +56,12 @@ def owners(environment: Mapping[str, str]) -> Iterator[Owners]:
     """Owners for the block, whose processes are hurt at their points too."""
     command: Sequence[str] = (sys.executable, "-m", "tests.chaos.points_client")
     process = subprocess.Popen(
-        command, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command,
+        env=dict(environment),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for whoever runs the matrix
     )
     assert process.stdin is not None
     assert process.stdout is not None
