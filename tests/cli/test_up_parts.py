@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import pty
 import re
 import socket
 import stat
@@ -65,6 +67,35 @@ def test_a_log_line_is_shown_as_text_under_the_name_of_its_process_without_colou
     shown = as_text(ProcessLine.of("step", LOG_LINE))
     assert shown.startswith("step     | 12:00:00  INFO     step recorded  run_id=run_1")
     assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(("no_colour", "is_coloured"), [(None, True), ("1", False)])
+def test_names_have_colours_on_a_terminal_unless_it_wants_none(
+    no_colour: str | None, is_coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    if no_colour is not None:
+        monkeypatch.setenv("NO_COLOR", no_colour)
+    shown = on_a_terminal(ProcessLine.of("step", LOG_LINE), ProcessLine.of("tool", LOG_LINE))
+    labels = [line.partition("12:00:00")[0] for line in shown.splitlines()]
+    assert [("\x1b[3" in label) for label in labels] == [is_coloured, is_coloured]
+    assert (labels[0].split("step")[0] != labels[1].split("tool")[0]) is is_coloured
+    assert "step     | " in re.sub(r"\x1b\[[0-9;]*m", "", labels[0])
+
+
+def on_a_terminal(*happenings: Happening) -> str:
+    """What a pseudo-terminal is written."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as out:
+        writer = TextWriter(out)
+        for happening in happenings:
+            writer.write(happening)
+        out.flush()
+        shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    return shown
 
 
 def test_what_a_process_wrote_cannot_steer_the_terminal() -> None:
