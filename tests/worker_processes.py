@@ -27,7 +27,8 @@ FAST_CLOCKS: Final = {
 """For tests that hurt workers: the dead are found soon, and a busy machine is not yet dead."""
 PATIENT_CLOCKS: Final = {**FAST_CLOCKS, "UMBEL_DEAD_AFTER_SECONDS": "20"}
 """For tests that hurt nobody: however slow the machine, nobody is taken for dead."""
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 120.0
+"""A process that ends instead is noticed at once; imports alone take half a minute under load."""
 _KEPT_LINES: Final = 400
 _QUEUES: Final = {
     "step": LOOP_QUEUE,
@@ -124,13 +125,13 @@ class WorkerProcesses:
         self.start("beat")
         self.wait_ready()
 
-    def wait_ready(self) -> None:
-        """Wait until every living process is ready.
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Wait until every living process is ready, for so long at most.
 
         Raises:
             AssertionError: one ended, or was not ready in time; with what the processes wrote.
         """
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + seconds
         for worker in list(self.workers):
             while not worker.is_ready.wait(0.05) and worker.name not in self._killed:
                 if worker.has_ended.is_set():
