@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from models.database import Database
+from tests.chaos.harness.crew import READY_SECONDS
 from tests.chaos.harness.judge import Judge, Violation
 from tests.chaos.harness.nemesis import Nemesis, keep_striking
 from tests.chaos.harness.reading import read_back, trace_of
@@ -157,7 +158,7 @@ def _heal(plan: Plan, scene: Scene, nemesis: Nemesis, outcome: Outcome, say: Say
     began = time.monotonic()
     nemesis.relent()
     _replace_fallen(scene, outcome)
-    scene.crew.wait_ready()
+    scene.crew.wait_ready(READY_SECONDS)
     outcome.back_seconds = time.monotonic() - began
     since = _now(scene.database)
     say(f"no faults any more, everybody is back after {outcome.back_seconds:.1f} s")

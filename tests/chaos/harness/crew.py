@@ -17,6 +17,8 @@ from tests.worker_processes import FAST_CLOCKS, Pool, Role, Worker, WorkerProces
 
 DEAD_AFTER_SECONDS: Final = float(FAST_CLOCKS["UMBEL_DEAD_AFTER_SECONDS"])
 
+READY_SECONDS: Final = 180.0
+"""Six processes start at once, on a machine that may have other work."""
 _LAST_LINES: Final = 40
 _SETTLED_POOL_SECONDS: Final = 3.0
 
@@ -58,7 +60,7 @@ class Crew(WorkerProcesses):
         """Start everybody and wait until they are ready."""
         for post in POSTS:
             self.start(post.role, post.pool, concurrency=post.concurrency)
-        self.wait_ready()
+        self.wait_ready(READY_SECONDS)
 
     def leaders(self) -> list[Worker]:
         """The processes that live now, without the children of their pools."""
