@@ -11,7 +11,7 @@ from tests.chaos.points_ways import WAYS, hurts
 from tests.services import Services
 from umbel.faults import POINTS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module", params=PHASES, ids=lambda phase: "-".join(phase.actions))
