@@ -11,6 +11,7 @@ from loop.outcome import Errored, Unknown
 from models import calls, hot, hot_settle, hot_sweep, sweeping
 from models.calls import CallRow, Settled, Started
 from models.database import Database
+from models.outcomes import change_outcome, outcome_parameters
 from scheduler.sweeper import Sweeper
 from tasks import broker_watch, claiming, tool_call
 from tools import execution
@@ -62,8 +63,8 @@ def _take_lost_changes_for_undone() -> None:
         dead_after_seconds: float,
     ) -> Settled | None:
         outcome = Errored(error_text("lost", "Its worker was lost; nothing was done."))
-        parameters = calls._outcome_parameters(outcome, outcome.text)
-        parameters |= calls._change_outcome(outcome) | {
+        parameters = outcome_parameters(outcome, outcome.text)
+        parameters |= change_outcome(outcome) | {
             "call_id": call_id,
             "run_id": run_id,
             "attempt": attempt,
