@@ -7,6 +7,7 @@ from typing import Final
 from models.calls import load_call
 from models.database import Database
 from tasks.ringing import Ringer
+from tests.cases.commands import COMMANDS, Desk
 from tests.cases.happenings import Event, Occurrence
 from tests.cases.record import pids_at_work
 from tests.cases.world import World
@@ -25,6 +26,8 @@ class Stage:
     redis_prefix: str
     ringer: Ringer
     """Publishes to the workers' queues, as the product itself does."""
+    desk: Desk
+    """Where people give their commands."""
 
     def perform(self, world: World, event: Event, occurrence: Occurrence) -> str | None:
         """Do one event; the result is what a command was answered, None for anything else."""
@@ -77,7 +80,12 @@ def _doers(stage: Stage, world: World, occurrence: Occurrence) -> list[int]:
     return working or [w.pid for w in stage.workers.workers if not w.has_ended.is_set()]
 
 
+def _command(stage: Stage, world: World, event: Event, _: Occurrence) -> str:
+    return stage.desk.command(world, event)
+
+
 ACTIONS: Final[dict[str, Action]] = {
+    **dict.fromkeys(COMMANDS, _command),
     "kill": _kill,
     "freeze": _freeze,
     "redeliver": _redeliver,

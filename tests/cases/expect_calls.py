@@ -66,6 +66,8 @@ def _actions(found: Found, expected: Mapping[str, Mapping[str, Any]]) -> Iterato
 def _action_state(call: Mapping[str, Any] | None) -> str | None:
     if call is None:
         return None
+    if call["verified"] is not None:
+        return "verified_not_done" if call["verified"] == "not_happened" else "verified"
     if call["has_receipt"]:
         return _RECEIPT_STATES.get(call["outcome"], "dispatched")
     return "awaiting_approval" if call["state"] == "awaiting_approval" else "not_dispatched"

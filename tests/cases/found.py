@@ -65,7 +65,12 @@ class Found:
     def transcript(self) -> list[str]:
         """The durable transcript in the words of the case format."""
         lines = ["user" for entry in self.record.entries if entry["kind"] == "request"]
+        heard = 0
         for row in self.record.model_calls:
+            if row["decision"] in ("dispatch", "answer"):
+                said = [s for s in self.record.steers if heard < s["rev"] <= row["steers"]]
+                lines += ["user:steer" for steer in said if steer["state"] != "returned"]
+                heard = row["steers"]
             if row["decision"] == "dispatch":
                 calls = [c for c in self.record.calls if c["step"] == row["step"]]
                 asked = f"calls({','.join(c['model_id'] for c in calls)})" if calls else "text"

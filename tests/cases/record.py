@@ -11,15 +11,18 @@ SELECT r.status, r.reason, r.detail, r.work, r.step, r.fence, r.answer, r.open_c
   r.next_seq, r.accepted_at, r.settled_at, r.owner
 FROM runs r WHERE r.id = %(run_id)s
 """
+_STEERS: Final = """
+SELECT rev, author, mode, text, state FROM steers WHERE run_id = %(run_id)s ORDER BY rev
+"""
 _MODEL_CALLS: Final = """
-SELECT step, attempt, purpose, state, decision, reply::jsonb AS reply, error_class, input_tokens,
-  output_tokens, is_estimated, opened_at, closed_at
+SELECT step, attempt, steers, purpose, state, decision, reply::jsonb AS reply, error_class,
+  input_tokens, output_tokens, is_estimated, opened_at, closed_at
 FROM model_calls WHERE run_id = %(run_id)s ORDER BY step, attempt
 """
 _CALLS: Final = """
 SELECT c.id, c.model_id, c.step, c.position, c.tool, c.effect, c.state, c.args_text, c.attempt,
   c.started_at, c.settled_at, e.body, e.view, e.total_chars, x.outcome, x.args_text AS receipt_args,
-  x.call_id IS NOT NULL AS has_receipt, x.is_late
+  x.call_id IS NOT NULL AS has_receipt, x.is_late, x.verified
 FROM calls c LEFT JOIN evidence e ON e.call_id = c.id LEFT JOIN receipts x ON x.call_id = c.id
 WHERE c.run_id = %(run_id)s ORDER BY c.step, c.position
 """
@@ -51,6 +54,7 @@ class Record:
     events: list[Row]
     entries: list[Row]
     deliveries: list[Row]
+    steers: list[Row]
 
     def call(self, case_id: str) -> Row | None:
         """The call the model gave this id."""
@@ -74,6 +78,7 @@ def read_record(database: Database, run_id: str) -> Record:
         (_EVENTS, asked),
         (_ENTRIES, asked),
         (_DELIVERIES, asked),
+        (_STEERS, asked),
     )
     return Record(runs[0], *tables)
 

@@ -7,6 +7,7 @@ from loop.policy import Policy
 from tests.cases.actions import ACTIONS
 from tests.cases.case_file import Case
 from tests.cases.expectations import CHECKS
+from tests.cases.limits import limits_of
 
 POINTS: Final = frozenset(
     {
@@ -22,14 +23,6 @@ POINTS: Final = frozenset(
         "after_event",
     }
 )
-LIMITS: Final = {
-    "iterations": "iteration_cap",
-    "tool_result_chars": "result_view_chars",
-    "worker_lost_retries": "max_losses",
-}
-"""Limits of the case format that the policy calls otherwise."""
-OUTSIDE_POLICY: Final = frozenset({"tool_inactivity_seconds", "model_inactivity_seconds"})
-"""Limits that belong to the tool or to the worker's settings."""
 
 
 def unsupported(case: Case) -> str | None:
@@ -44,12 +37,7 @@ def policy_of(case: Case) -> dict[str, Any]:
     policy |= {"repeat_unchanged": 0, "repeat_failures": 0}  # the format's limits are off
     if "parallel" in run:
         policy["parallel"] = run["parallel"]
-    for name, value in run.get("limits", {}).items():
-        if name not in OUTSIDE_POLICY:
-            policy[LIMITS.get(name, name)] = value
-    if "max_losses" in policy:
-        policy["max_losses"] += 1  # the format counts repeats, the policy counts losses
-    return policy
+    return policy | limits_of(run.get("limits", {}))
 
 
 def _reasons(case: Case) -> Iterator[str]:

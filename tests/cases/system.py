@@ -5,14 +5,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
+from locks.ownership import connect
+from locks.wake_ups import WakeUps
 from models.database import Database
 from tasks.acceptance import AgentSpec, NewRequest, accept
 from tasks.ringing import Ringer
 from tests.broker import publisher
 from tests.cases.actions import Stage
 from tests.cases.case_file import Case
+from tests.cases.commands import TENANT, Desk
 from tests.cases.coordinator import FAULT_POINTS, Coordinator
 from tests.cases.scripted_tools import tools_of
 from tests.cases.support import policy_of
@@ -21,8 +23,6 @@ from tests.services import Services, fresh_place
 from tests.worker_processes import FAST_CLOCKS, PATIENT_CLOCKS, Pool, WorkerProcesses
 from tools.registry import ToolRegistry, load_registry
 from umbel.contracts import Principal, RunId, ThreadId, new_id
-
-TENANT: Final = "cases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class CaseSystem:
         run_id = RunId(new_id("run"))
         self.coordinator.add(world, run_id)
         accept_case(self.stage.database, case, run_id, builtin=builtin, workspace=workspace)
+        self.stage.desk.share(world)
         if ring:
             self.stage.ringer.ring_step(run_id, 1)
         return world
@@ -115,7 +116,10 @@ def case_system(
         workers = stack.enter_context(WorkerProcesses(place, environment))
         app = publisher(place)
         stack.callback(app.close)
-        stage = Stage(database, workers, services.keys, place.redis_prefix, Ringer(app))
+        client = stack.enter_context(connect(place.redis_url, role="cases"))
+        ringer = Ringer(app)
+        desk = Desk(database, ringer, WakeUps(client, prefix=place.redis_prefix))
+        stage = Stage(database, workers, services.keys, place.redis_prefix, ringer, desk)
         workers.start_all(step_pool=cast.step_pool, steps=cast.steps, tools=cast.tools)
         yield CaseSystem(stage, coordinator)
 
