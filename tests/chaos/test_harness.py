@@ -11,7 +11,7 @@ from tests.chaos.harness.report import failure_of, table_of
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(600)
 def test_a_system_that_was_hurt_in_every_way_heals_and_has_kept_every_promise(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
