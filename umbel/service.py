@@ -181,12 +181,12 @@ class Service:
             run_id: of a run that is queued, at work, waiting or paused.
             text: up to 4,000 characters.
             mode: `redirect` gives up what has not started; `append` lets the step finish.
-            key: of the caller's own; the same one again is the same correction.
+            key: the same one again is the same correction.
 
         Raises:
             Conflict: the run hears nothing more.
-            NotFound, NotPermitted: it is not yours, or not yours to correct.
-            InvalidInput: the text or the key is none.
+            NotFound, NotPermitted: it is not yours, or not yours to do this to.
+            InvalidInput: an argument is none.
             Unavailable: PostgreSQL does not answer; repeat with the same `key`.
         """
         return self._verbs.steer(self.get(run_id).run_id, text, mode, key=key)
@@ -195,10 +195,7 @@ class Service:
         """Let nothing of a run start any more; what is started still ends and is recorded.
 
         Raises:
-            Conflict: it has ended by itself.
-            NotFound, NotPermitted: it is not yours, or not yours to stop.
-            InvalidInput: the key is none.
-            Unavailable: PostgreSQL does not answer; repeat it.
+            Conflict: it has ended by itself; else as `steer`.
         """
         return self._verbs.stop(self.get(run_id).run_id, key=key)
 
@@ -214,13 +211,10 @@ class Service:
         Args:
             run_id: of a run that settled without an answer.
             limits: values of `loop.policy.LIMITS` that win over the run's; None: no limit.
-            key: of the caller's own; the same one again is the same resume.
+            key: the same one again is the same resume.
 
         Raises:
-            Conflict: it does not stand so; the message says what to do first.
-            NotFound, NotPermitted: it is not yours, or not yours to resume.
-            InvalidInput: a limit or the key is none.
-            Unavailable: PostgreSQL does not answer; repeat with the same `key`.
+            Conflict: it does not stand so; the message says what to do first. Else as `steer`.
         """
         return self._verbs.resume(self.get(run_id).run_id, limits=limits, key=key)
 
@@ -233,10 +227,7 @@ class Service:
             found: how, in 10 to 2,000 characters; the model is told.
 
         Raises:
-            Conflict: its outcome is not unknown.
-            NotFound, NotPermitted: it is not yours, or not yours to verify.
-            InvalidInput: the text is too short, too long or cannot be stored.
-            Unavailable: PostgreSQL does not answer; repeat it.
+            Conflict: its outcome is not unknown; else as `steer`.
         """
         return self._verbs.verify(CallId(call_id), outcome, found)
 

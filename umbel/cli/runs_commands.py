@@ -8,6 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from models.happenings import read_happenings
+from models.owner_reading import steers_of
 from models.runs import RunRow
 from models.showing import ShownAttempt, attempts_of, calls_of
 from umbel.agent_settings import ModelSettings
@@ -27,6 +28,7 @@ def get_command(run: str, data: Path | None, *, is_json: bool) -> int:
         attempts = attempts_of(connection, row.run_id)
         story = _story_of(connection, row, prices)
         calls = calls_of(connection, row.run_id) if is_json else []
+        corrections = steers_of(record.database, row.run_id) if is_json else []
     if not is_json:
         runs_text.print_run(row, story, attempts, prices)
         return exits.COMPLETED
@@ -34,6 +36,7 @@ def get_command(run: str, data: Path | None, *, is_json: bool) -> int:
         "spending": asdict(spending_of(attempts, prices)),
         "steps": _spending_by_step(attempts, prices),
         "calls_made": [asdict(call) for call in calls],
+        "corrections": [asdict(correction) for correction in corrections],
         "story": [asdict(happened) for happened in story],
     }
     write_json(sys.stdout, facts)
