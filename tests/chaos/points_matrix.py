@@ -55,7 +55,7 @@ class Phase:
 
 
 PHASES: Final = (
-    Phase(("kill", "raise", "delay"), dead_after_seconds=6.0, steps=1, tools=1),
+    Phase(("kill", "raise", "delay"), dead_after_seconds=20.0, steps=1, tools=1),
     Phase(("pause",), dead_after_seconds=2.5, steps=2, tools=2, is_exact=False),
 )
 
