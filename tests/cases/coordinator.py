@@ -76,6 +76,7 @@ class Coordinator:
 
     def _case_points(self, world: World, point: str, facts: Mapping[str, str]) -> Iterator[str]:
         served = world.model.turns_served
+        yield f"point:{point}"  # by the product's own name, for tests that arm more of them
         if point == FAULT_POINTS["before_model"]:
             yield f"before_model:{served + 1}"
         elif point == FAULT_POINTS["after_model"]:
