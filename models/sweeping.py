@@ -126,6 +126,11 @@ def settle_lost_changes(
     return settled
 
 
+def stalled_read(seconds: float) -> Errored:
+    """How a read ends that was silent for so long."""
+    return Errored(STALLED_READ.replace("SECONDS", f"{seconds:g}"))
+
+
 def settle_stalled_reads(database: Database, *, limit: int) -> list[tuple[RunId, Settled]]:
     """End reads as errors that have been silent for longer than their tool allows."""
     [rows] = database.run((hot_sweep.STALLED_READS, {"limit": limit}))
@@ -138,7 +143,7 @@ def settle_stalled_reads(database: Database, *, limit: int) -> list[tuple[RunId,
                 call_id=CallId(row["id"]),
                 run_id=run_id,
                 attempt=row["attempt"],
-                outcome=Errored(STALLED_READ.replace("SECONDS", f"{row['stall_seconds']:g}")),
+                outcome=stalled_read(row["stall_seconds"]),
             )
         except Contended:
             continue  # one locked run must not stop the sweep for all; the next one looks again

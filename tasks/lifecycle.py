@@ -150,7 +150,7 @@ class WorkerLifecycle:
         )
         install_runtime(made)
         self._register(made)
-        made.reads.start(self._draining)
+        made.reads.start(kills=self._pool in PREFORK_POOLS)
         self._watch = BrokerWatch(made)
         self._watch.start()
         if {LOOP_QUEUE, SUSPECT_QUEUE} & set(made.queues):

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from contextlib import nullcontext
 from typing import Final
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # stubs are older
@@ -22,8 +21,9 @@ from models.calls import (
 )
 from models.handing_back import hand_back_read
 from models.records import RunSpec
+from models.sweeping import stalled_read
 from tasks.authority import refusal_of
-from tasks.drain_reads import ReadInterrupted, ToolCode
+from tasks.drain_reads import ReadInterrupted, ToolCode, ToolStalled
 from tasks.persisting import persist
 from tasks.runtime import Runtime
 from tasks.tool_context import RunToolContext
@@ -99,22 +99,36 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
 
 def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool, asked_at: float) -> str:
     """From the start to the recorded outcome."""
-    code = ToolCode(runtime.draining)
-    context = RunToolContext(runtime.database, started, spec.workspace, code)
     # The end of a worker cuts short what may run twice, and nothing else.
-    guard = nullcontext() if tool.effect == "mutation" else runtime.reads.reading(code)
+    code = ToolCode(
+        runtime.draining, started.call.stall_seconds, may_repeat=tool.effect != "mutation"
+    )
+    context = RunToolContext(runtime.database, started, spec.workspace, code)
     with runtime.tracer.tool_call(started, spec) as span:
-        with guard:
-            outcome = _too_late(started, asked_at) or run_tool(
-                tool,
-                started.args_text,
-                context,
-                is_cut_short=lambda: code.is_cut or terminate_handler_fired(),
-            )
+        outcome = _too_late(started, asked_at) or _run(runtime, started, tool, context, code)
         span.ended(outcome)
     fault("call.effect_done", call_id=started.call.call_id, run_id=started.call.run_id)
     settled = _settle(runtime, started, spec, outcome, context.resources)
     return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
+
+
+def _run(
+    runtime: Runtime, started: Started, tool: Tool, context: RunToolContext, code: ToolCode
+) -> ToolOutcome:
+    """Run the tool's code until it returns or has been silent for too long."""
+    try:
+        with runtime.reads.reading(code):
+            return run_tool(
+                tool,
+                started.args_text,
+                context,
+                is_cut_short=lambda: code.cut is not None or terminate_handler_fired(),
+            )
+    except ToolStalled:
+        seconds = started.call.stall_seconds
+        if tool.effect == "mutation":
+            return Unknown(f"The tool gave no sign of life for {seconds:g} seconds and was ended.")
+        return stalled_read(seconds)
 
 
 def _too_late(started: Started, asked_at: float) -> Errored | None:

@@ -93,6 +93,7 @@ class RunToolContext:
 
     def progress(self, note: str = "") -> None:  # noqa: ARG002 - shown once tools have a live stream
         """Reset the stall clock; a read of a worker that ends is cut short here."""
+        self._code.hear()
         self._code.check()
         now = time.monotonic()
         if now - self._last_progress < min(_PROGRESS_SECONDS, self._started.call.stall_seconds / 3):

@@ -95,7 +95,7 @@ def test_a_read_that_sleeps_is_cut_short_and_costs_no_attempt(database: Database
         return "slept"
 
     process, _, call_id = asking(database, sleeps)
-    process.runtime.reads.start(process.runtime.draining)
+    process.runtime.reads.start()
     soon(process.runtime.draining.set)
     began = time.monotonic()
     assert process.call(call_id) == "handed back: this worker is about to end"
@@ -150,7 +150,7 @@ def test_a_change_is_never_cut_short(database: Database) -> None:
         return "changed"
 
     process, _, call_id = asking(database, changes)
-    process.runtime.reads.start(process.runtime.draining)
+    process.runtime.reads.start()
     assert process.call(call_id) == "returned, recorded"
     assert call_row(database, call_id)["state"] == "returned"
     assert violations(database, at_rest=False) == []

@@ -205,7 +205,7 @@ def test_a_run_that_waits_for_its_owner_is_not_corrected_for_asking(database: Da
 def test_a_limit_pauses_and_a_resume_goes_on_with_the_reply_that_met_it(
     database: Database, limit: int, name: str, done: int
 ) -> None:
-    story = a_story(database, same, **{name: limit})
+    story = Story(database, (a_tool("a", same),), {**LIMITS, name: limit})
     reads = [asked(("a", json.dumps({"n": n}))) for n in range(3)]
     story.says(*reads)
     reason = {"iteration_cap": "iteration_limit"}.get(name, name)
@@ -217,7 +217,7 @@ def test_a_limit_pauses_and_a_resume_goes_on_with_the_reply_that_met_it(
     story.says(said("Never asked for: the stored reply comes first."))
     assert story.states() == ["returned"] * 3
     story.says(said())
-    assert story.end[0] == "completed"
+    assert story.row["status"] == "completed"
     assert len(story.requests) == 4
     assert violations(database) == []
 
