@@ -21,7 +21,7 @@ def a_record(
     row = {"state": "returned", "outcome": outcome, "has_receipt": True, "is_late": False, **call}
     attempts = [{"decision": "dispatch"}, {"decision": "answer"}]
     run = {"status": status, "reason": reason}
-    return Record(run, attempts, [row], [], [], [])
+    return Record(run, attempts, [row], [], [], [], [])
 
 
 def a_world_with(changes: int = 1, asked: int = 2) -> World:
