@@ -11,7 +11,8 @@ from tests.cases.runner import CaseRunner, in_running_order
 from tests.services import Services
 
 DATA = Path(__file__).parent.parent / "data" / "cases"
-CASES = in_running_order([load_case(path) for path in case_files(DATA / "runs")])
+FOLDERS = (DATA / "runs", DATA / "runs-own")
+CASES = in_running_order([load_case(path) for folder in FOLDERS for path in case_files(folder)])
 
 
 @pytest.fixture(scope="module")
