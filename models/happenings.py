@@ -73,7 +73,9 @@ def _attempt_of(event: Event, attempts: Sequence[ShownAttempt]) -> ShownAttempt 
 
 
 def _call_ids(found: Sequence[Event]) -> list[str]:
-    return [event.ref for event in found if event.ref and event.kind.startswith("call.")]
+    return [
+        event.ref for event in found if event.ref and event.kind.startswith(("call.", "approval."))
+    ]
 
 
 def _worker_ids(found: Sequence[Event], calls: dict[str, ShownCall]) -> set[str]:

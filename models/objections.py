@@ -28,6 +28,12 @@ _RECEIPT: Final = """
 SELECT outcome, verified, verified_by FROM receipts
 WHERE call_id = %(call_id)s AND run_id = %(run_id)s
 """
+_ASKED: Final = """
+SELECT c.run_id, c.state, c.args_sha, a.word, a.said_by FROM calls c
+LEFT JOIN LATERAL (SELECT * FROM approvals a WHERE a.call_id = c.id
+  ORDER BY a.said_at DESC LIMIT 1) a ON true
+WHERE c.id = %(call_id)s AND c.needs_approval
+"""
 
 
 def explain_stop(database: Database, run_id: RunId, principal: Principal) -> None:
@@ -90,6 +96,26 @@ def explain_verify(
         raise Conflict(f"The outcome of {call_id} is settled: {said}.")
     known = receipt["outcome"] or "not reported yet; wait for it"
     raise Conflict(f"The outcome of {call_id} is not unknown: {known}.")
+
+
+def explain_approval(
+    database: Database, call_id: CallId, principal: Principal, args_sha: bytes
+) -> NoReturn:
+    """Raise why a call was neither granted nor denied."""
+    [calls] = database.run((_ASKED, {"call_id": call_id}))
+    if not calls:
+        raise NotFound(f"No call {call_id!r} asks for approval; see `umbel approvals list`.")
+    call = calls[0]
+    _refuse_others(_look(database, RunId(call["run_id"]), principal), call["run_id"], principal)
+    if bytes(call["args_sha"]) != args_sha:
+        raise Conflict(
+            f"{call_id} would send other bytes than those of this hash; look again with "
+            f"`umbel approvals show {call_id}`."
+        )
+    if call["word"] is not None:
+        by = f" by {call['said_by']}" if call["said_by"] else ""
+        raise Conflict(f"{call_id} was {call['word']}{by} before; it is {call['state']}.")
+    raise Conflict(f"{call_id} is {call['state']}: its run has moved on, or time has run out.")
 
 
 def _look(database: Database, run_id: RunId, principal: Principal) -> Row:

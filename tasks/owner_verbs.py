@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from locks.wake_ups import WakeUps
+from models.approval_cards import find_card
+from models.approvals import deny_call, grant_call
 from models.database import Database
 from models.follow_ups import FollowedUp, HandedOver
-from models.objections import explain_resume, explain_steer, explain_stop, explain_verify
+from models.objections import (
+    explain_approval,
+    explain_resume,
+    explain_steer,
+    explain_stop,
+    explain_verify,
+)
 from models.owner import find_action, resume_run, steer_run, stop_run, verify_receipt
 from models.owner_reading import known_receipt, known_steer, left_of
 from models.records import load_spec
@@ -19,7 +27,7 @@ from tasks.resuming import other_limits
 from tasks.ringing import Ringer
 from umbel.contracts import CallId, Principal, RunId
 from umbel.errors import InvalidInput, NotFound
-from umbel.names import SteerMode, SteerState, Verification
+from umbel.names import ApprovalWord, SteerMode, SteerState, Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,16 @@ class ReceiptVerified:
     outcome: Verification
     unknowns: int
     """Changes of the run whose outcome nobody knows yet."""
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CallDecided:
+    """A call that its owner has decided about."""
+
+    run_id: RunId
+    call_id: CallId
+    word: ApprovalWord
     is_new: bool
 
 
@@ -157,6 +175,43 @@ class OwnerVerbs:
             explain_verify(database, run_id, call_id, principal)
         left = left_of(database, run_id)
         return ReceiptVerified(run_id, call_id, outcome, left.unknowns, is_new=False)
+
+    def approve(self, call_id: CallId, args_sha: bytes) -> CallDecided:
+        """Let a call start that waits for its owner, with exactly the bytes of this hash.
+
+        Raises:
+            Conflict, NotFound, NotPermitted: as models/objections.py says.
+            Unavailable: PostgreSQL does not answer; repeat it.
+        """
+        granted = grant_call(self._database, call_id, self._principal, args_sha)
+        if granted is None:
+            return self._decided_before(call_id, args_sha, "granted")
+        if granted.ready is not None:
+            self._ringer.ring_call(granted.ready.call_id, granted.ready.tool)
+        return CallDecided(granted.run_id, call_id, "granted", is_new=True)
+
+    def deny(self, call_id: CallId, args_sha: bytes, words: str = "") -> CallDecided:
+        """End a call that waits for its owner unsent; the words are told to the model.
+
+        Raises:
+            Conflict, InvalidInput, NotFound, NotPermitted: as models/objections.py says.
+            Unavailable: PostgreSQL does not answer; repeat it.
+        """
+        denied = deny_call(self._database, call_id, self._principal, args_sha, words)
+        if denied is None:
+            return self._decided_before(call_id, args_sha, "denied")
+        if denied.settled.next_step is not None:
+            self._ringer.ring_step(denied.run_id, denied.settled.next_step)
+        return CallDecided(denied.run_id, call_id, "denied", is_new=True)
+
+    def _decided_before(self, call_id: CallId, args_sha: bytes, word: ApprovalWord) -> CallDecided:
+        """The same answer for the same word again, while it counts; else why it does not."""
+        card = find_card(self._database, call_id, tenant=self._principal.tenant)
+        said = card and (card.owner, card.word, card.said_by, card.sha256)
+        user = self._principal.user
+        if card is None or card.state == "skipped" or said != (user, word, user, args_sha.hex()):
+            explain_approval(self._database, call_id, self._principal, args_sha)
+        return CallDecided(card.run_id, call_id, word, is_new=False)
 
     def followed_up(self, found: FollowedUp | HandedOver) -> None:
         """Ring for what a further request has brought about."""

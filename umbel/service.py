@@ -11,6 +11,7 @@ Settings come from `UMBEL_*` and `umbel.toml`; workers must be running for a run
 `server` extra: the record is written by this process, and no message carries more than ids.
 """
 
+import re
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from umbel.contracts import CallId, Principal, RunId, ThreadId
-from umbel.errors import Misconfigured, NotFound
+from umbel.errors import InvalidInput, Misconfigured, NotFound
 from umbel.names import SETTLED_STATUSES, OnBusy, SteerMode, Verification
 from umbel.server_path import bind_server_packages
 from umbel.settings import Settings, load_settings
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from models.follow_ups import FollowedUp, HandedOver
     from models.runs import Accepted, RunRow
     from tasks.acceptance import AgentSpec, NewRequest
-    from tasks.owner_verbs import ReceiptVerified, RunResumed, RunSteered, RunStopped
+    from tasks.owner_verbs import CallDecided, ReceiptVerified, RunResumed, RunSteered, RunStopped
 
 _LOOK_SECONDS: Final = 0.2
 
@@ -231,6 +232,29 @@ class Service:
         """
         return self._verbs.verify(CallId(call_id), outcome, found)
 
+    def approve(self, call_id: str, sha256: str) -> "CallDecided":
+        """Let a change start that waits for your approval, once, within an hour.
+
+        Args:
+            call_id: of the change.
+            sha256: of the bytes that you were shown, in hexadecimal.
+
+        Raises:
+            Conflict: other bytes, decided before, or its run has moved on.
+            NotFound, NotPermitted: it is not yours, or not yours to approve.
+            InvalidInput: the hash is none.
+            Unavailable: PostgreSQL does not answer; repeat it.
+        """
+        return self._verbs.approve(CallId(call_id), _hash(sha256))
+
+    def deny(self, call_id: str, sha256: str, words: str = "") -> "CallDecided":
+        """Let a change not be done that waits for your approval; the model is told the words.
+
+        Raises:
+            Conflict, NotFound, NotPermitted, InvalidInput, Unavailable: as `approve`.
+        """
+        return self._verbs.deny(CallId(call_id), _hash(sha256), words)
+
     def share(self, thread_id: str, collaborators: Collection[str]) -> None:
         """Let these users correct the runs of a thread; with none it is private again.
 
@@ -306,3 +330,9 @@ class Service:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _hash(sha256: str) -> bytes:
+    if not re.fullmatch("[0-9a-fA-F]{64}", sha256):
+        raise InvalidInput(f"{sha256[:80]!r} is no SHA-256: it has 64 hexadecimal digits.")
+    return bytes.fromhex(sha256)

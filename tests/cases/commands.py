@@ -1,5 +1,7 @@
 """What people do in a case, through the product's own verbs; and how they were answered."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +17,9 @@ from umbel.contracts import CallId, Principal, RunId
 from umbel.errors import Rejected
 
 TENANT: Final = "cases"
-_CALL: Final = "SELECT id FROM calls WHERE run_id = %(run_id)s AND model_id = %(model_id)s"
+_CALL: Final = (
+    "SELECT id, args_text FROM calls WHERE run_id = %(run_id)s AND model_id = %(model_id)s"
+)
 _SHARE: Final = """
 UPDATE threads SET visibility = %(visibility)s, collaborators = %(collaborators)s::text[]
 WHERE id = (SELECT thread_id FROM runs WHERE id = %(run_id)s)
@@ -79,10 +83,25 @@ def _verify(desk: Desk, verbs: OwnerVerbs, world: World, event: Event) -> bool:
     return verbs.verify(CallId(rows[0]["id"]), outcome, found).is_new
 
 
+def _approve(desk: Desk, verbs: OwnerVerbs, world: World, event: Event) -> bool:
+    parameters = {"run_id": world.run_id, "model_id": event["call"]}
+    [rows] = desk.database.run((_CALL, parameters))
+    text = str(rows[0]["args_text"])
+    # What the approver saw: the very bytes, unless the case says that it was something else.
+    seen = text if event.get("args", json.loads(text)) == json.loads(text) else "something else"
+    sha = hashlib.sha256(seen.encode()).digest()
+    call_id = CallId(rows[0]["id"])
+    if event["do"] == "deny":
+        return verbs.deny(call_id, sha, event.get("text", "")).is_new
+    return verbs.approve(call_id, sha).is_new
+
+
 _VERBS: Final[dict[str, Callable[[Desk, OwnerVerbs, World, Event], bool]]] = {
     "steer": _steer,
     "stop": _stop,
     "resume": _resume,
     "verify": _verify,
+    "approve": _approve,
+    "deny": _approve,
 }
 COMMANDS: Final = frozenset(_VERBS)

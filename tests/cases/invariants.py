@@ -21,7 +21,8 @@ INVARIANTS: Final = {
           'awaiting_approval')""",
     "open calls are miscounted": """
         SELECT r.open_calls, count(c.id) FROM runs r
-        LEFT JOIN calls c ON c.run_id = r.id AND c.state IN ('planned', 'ready', 'started')
+        LEFT JOIN calls c ON c.run_id = r.id
+          AND c.state IN ('planned', 'awaiting_approval', 'ready', 'started')
         WHERE r.id = %(run_id)s GROUP BY r.id HAVING count(c.id) <> r.open_calls""",
     "a settled call has no result": """
         SELECT c.id, c.state FROM calls c LEFT JOIN evidence e ON e.call_id = c.id

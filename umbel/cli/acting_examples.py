@@ -37,3 +37,21 @@ Examples:
   umbel receipts verify call_01k9 happened "Ticket 4711 exists; made at 09:14."
   umbel receipts verify call_01k9 not_happened "No mail in the outbox of that hour."
 """
+APPROVALS_LIST: Final = """\b
+Examples:
+  umbel approvals list
+  umbel approvals list --run run_01k9 --json | jq -r '[.call_id, .sha256] | @tsv'
+"""
+APPROVALS_SHOW: Final = """\b
+Examples:
+  umbel approvals show call_01k9
+  umbel approvals show call_01k9 --json | jq -r .args_text
+"""
+APPROVALS_APPROVE: Final = """\b
+Example:
+  umbel approvals approve call_01k9 5f1c0a9be47d
+"""
+APPROVALS_DENY: Final = """\b
+Example:
+  umbel approvals deny call_01k9 5f1c0a9be47d "Use the test account instead."
+"""

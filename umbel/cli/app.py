@@ -8,6 +8,7 @@ import typer
 
 from umbel import __version__
 from umbel.cli import examples
+from umbel.cli.approvals_app import approvals
 from umbel.cli.ending import ends_with_code
 from umbel.cli.options import Json, RunningData
 from umbel.cli.receipts_app import receipts
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 db = typer.Typer(no_args_is_help=True, help="Make or check the tables in PostgreSQL.")
 app.add_typer(runs, name="runs")
+app.add_typer(approvals, name="approvals")
 app.add_typer(receipts, name="receipts")
 app.add_typer(db, name="db")
 

@@ -189,6 +189,13 @@ def _verified(told: Told, call: ShownCall) -> str:
     return f"{call.tool}: {told.who} says that {_VERIFIED.get(outcome, outcome)}"
 
 
+def _approval(told: Told, call: ShownCall) -> str:
+    word = told.event.kind.removeprefix("approval.")
+    if word == "expired":
+        return f"{call.tool}: time to approve it, or to start it, ran out ({call.call_id})"
+    return f"{call.tool}: {told.who} has {word} it ({call.call_id})"
+
+
 def _reported_late(told: Told, call: ShownCall) -> str:
     agrees = "agrees with" if told.event.kind == "call.confirmed" else "CONTRADICTS"
     outcome = told.event.data.get("outcome")
@@ -236,6 +243,9 @@ _CALL_WORDS: Final[Mapping[str, Callable[[Told, ShownCall], str]]] = {
     "call.ready": _asked,
     "call.awaiting_approval": _asked,
     "call.intent": _intent,
+    "approval.granted": _approval,
+    "approval.denied": _approval,
+    "approval.expired": _approval,
     "call.returned": _settled,
     "call.refused": _settled,
     "call.errored": _settled,

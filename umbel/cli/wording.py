@@ -42,7 +42,7 @@ EVENT_TIME_WIDTH: Final = 34
 _NEVER_CUT: Final = ("call.ready", "call.unknown", "run.paused", "run.failed")
 """Events that a person acts on, or that show what is sent."""
 _TO_DO: Final = {
-    "approval_required": "A change waits for its owner's approval.",
+    "approval_required": "`umbel approvals list` shows it; its owner approves or denies it.",
     "unknown_outcome": (
         "Look at the outside system: nobody knows whether the change happened. Umbel does not "
         "send it again."

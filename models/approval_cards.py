@@ -1,0 +1,146 @@
+"""What an owner is shown before deciding about a call. Reads only."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from models.database import Database, Row
+from umbel.contracts import CallId, RunId
+from umbel.names import ApprovalWord, CallState, Effect
+
+_CARD: Final = """
+SELECT c.id AS call_id, c.run_id, r.tenant, r.owner, c.step, c.position, c.tool, c.tool_version,
+  c.effect, c.state, c.args_text, c.args_sha, c.approval_until,
+  n.text AS request, m.closed_at AS asked_at, a.word, a.said_by, a.words, a.said_at
+FROM calls c JOIN runs r ON r.id = c.run_id
+JOIN entries n ON n.run_id = r.id AND n.kind = 'request'
+LEFT JOIN model_calls m ON m.run_id = c.run_id AND m.step = c.step AND m.decision = 'dispatch'
+LEFT JOIN LATERAL (SELECT * FROM approvals a WHERE a.call_id = c.id
+  ORDER BY a.said_at DESC LIMIT 1) a ON true
+WHERE c.needs_approval AND (%(tenant)s::text IS NULL OR r.tenant = %(tenant)s)
+"""
+_ONE: Final = f"{_CARD} AND c.id = %(call_id)s"
+_OPEN: Final = f"""
+{_CARD} AND c.settled_at IS NULL AND c.state = 'awaiting_approval'
+  AND (%(run_id)s::text IS NULL OR c.run_id = %(run_id)s)
+ORDER BY c.run_id, c.step, c.position LIMIT %(limit)s
+"""
+
+# Since the owner's last word: results of tools that anybody may have written into, and the words of
+# others. Results of this very step are not known to the model yet; those of the last step that had
+# not heard the word may have come after it was said.
+_LAST_WORD: Final = """
+SELECT coalesce(max(m.step), 0) AS step FROM model_calls m
+WHERE m.run_id = %(run_id)s AND m.decision IS NOT NULL AND m.step < %(step)s AND m.steers < (
+  SELECT coalesce(max(s.rev), 0) FROM steers s JOIN runs r ON r.id = s.run_id
+  WHERE s.run_id = %(run_id)s AND s.author = r.owner AND s.state = 'applied')
+"""
+_RESULTS: Final = """
+SELECT c.id AS source, c.step, c.tool, e.total_chars AS chars,
+  coalesce((f.value ->> 'trusted')::bool, false) AS is_trusted
+FROM calls c JOIN evidence e ON e.call_id = c.id JOIN run_specs s ON s.run_id = c.run_id
+LEFT JOIN LATERAL (SELECT t.value FROM jsonb_array_elements(s.tools::jsonb) t
+  WHERE t.value ->> 'name' = c.tool LIMIT 1) f ON true
+WHERE c.run_id = %(run_id)s AND c.step < %(step)s AND c.attempt > 0
+ORDER BY c.step, c.position
+"""
+_OTHERS: Final = """
+SELECT s.id AS source, s.author, length(s.text) AS chars, s.rev FROM steers s
+JOIN runs r ON r.id = s.run_id
+WHERE s.run_id = %(run_id)s AND s.author <> r.owner AND s.state = 'applied' AND s.rev > (
+  SELECT coalesce(max(o.rev), 0) FROM steers o
+  WHERE o.run_id = s.run_id AND o.author = r.owner AND o.state = 'applied')
+ORDER BY s.rev
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where text entered that neither the owner nor their own code wrote."""
+
+    source: str
+    """Evidence handle, or the id of the correction."""
+    what: str
+    """`tool NAME of step N`, or `correction of USER`."""
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A call that asks, or asked, for its owner's approval."""
+
+    call_id: CallId
+    run_id: RunId
+    tenant: str
+    owner: str
+    step: int
+    position: int
+    tool: str
+    tool_version: str
+    effect: Effect
+    state: CallState
+    args_text: str
+    """Exactly the bytes that are hashed, approved and sent."""
+    sha256: str
+    """Of the bytes, in hexadecimal."""
+    asked_at: datetime | None
+    until: datetime | None
+    """When time to decide, or once granted to start, runs out; None: never."""
+    request: str
+    """What the owner asked for at first."""
+    word: ApprovalWord | None
+    """The last that was said about it."""
+    said_by: str | None
+    words: str | None
+    origins: tuple[Origin, ...] = ()
+    """Since the owner's last word; empty in lists."""
+
+
+def open_cards(
+    database: Database, *, tenant: str | None, run_id: RunId | None = None, limit: int = 100
+) -> list[Card]:
+    """Calls that wait for their owner now, those of a step together."""
+    [rows] = database.run((_OPEN, {"tenant": tenant, "run_id": run_id, "limit": limit}))
+    return [_card_of(row) for row in rows]
+
+
+def find_card(database: Database, call_id: str, *, tenant: str | None) -> Card | None:
+    """One call that asks or asked, with what its owner should know."""
+    [rows] = database.run((_ONE, {"tenant": tenant, "call_id": call_id}))
+    if not rows:
+        return None
+    asked = {"run_id": rows[0]["run_id"], "step": rows[0]["step"]}
+    last, results, others = database.run((_LAST_WORD, asked), (_RESULTS, asked), (_OTHERS, asked))
+    found = [
+        Origin(row["source"], f"tool {row['tool']} of step {row['step']}", row["chars"])
+        for row in results
+        if not row["is_trusted"] and row["step"] >= last[0]["step"]
+    ]
+    found += [
+        Origin(row["source"], f"correction of {row['author']}", row["chars"]) for row in others
+    ]
+    return _card_of(rows[0], tuple(found))
+
+
+def _card_of(row: Row, origins: tuple[Origin, ...] = ()) -> Card:
+    return Card(
+        call_id=CallId(row["call_id"]),
+        run_id=RunId(row["run_id"]),
+        tenant=row["tenant"],
+        owner=row["owner"],
+        step=row["step"],
+        position=row["position"],
+        tool=row["tool"],
+        tool_version=row["tool_version"],
+        effect=row["effect"],
+        state=row["state"],
+        args_text=row["args_text"],
+        sha256=bytes(row["args_sha"]).hex(),
+        asked_at=row["asked_at"],
+        until=row["approval_until"],
+        request=row["request"],
+        word=row["word"],
+        said_by=row["said_by"],
+        words=row["words"],
+        origins=origins,
+    )
