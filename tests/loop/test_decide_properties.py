@@ -23,6 +23,7 @@ POLICIES = st.builds(
     empty_retries=st.integers(0, 10),
     permission_mode=st.sampled_from(["ask", "full_access"]),
     max_losses=st.integers(1, 20),
+    continuations=st.integers(0, 5),
 )
 SNAPSHOTS = st.builds(
     RunSnapshot,
@@ -67,15 +68,18 @@ def test_any_reply_under_any_policy_gives_a_legal_decision(
     match decision:
         case Answer(text=text):
             assert isinstance(reply, Text)
-            assert text == turn.text
+            assert not reply.is_cut
+            assert text == "".join(snapshot.cut_texts) + turn.text
         case Dispatch(calls=calls):
-            assert isinstance(reply, ToolUse)
             assert calls == turn.calls
+            is_cut = isinstance(reply, Text) and reply.is_cut
+            assert isinstance(reply, ToolUse) or is_cut
+            assert calls or len(snapshot.cut_texts) < snapshot.policy.continuations
             assert snapshot.policy.iteration_cap is None or (
                 snapshot.step < snapshot.policy.iteration_cap
             )
             limit = snapshot.policy.tool_call_limit
-            assert not limit or snapshot.calls_used + len(calls) <= limit
+            assert not limit or not calls or snapshot.calls_used + len(calls) <= limit
         case Retry(wait_seconds=wait):
             assert isinstance(reply, Failure)
             assert reply.is_retryable
@@ -84,6 +88,7 @@ def test_any_reply_under_any_policy_gives_a_legal_decision(
         case Pause(reason=reason, detail=detail):
             assert reason in REASONS
             assert detail
+            assert decision.keeps_reply == (not isinstance(reply, Failure))
         case Discard():
             assert snapshot.is_stale
     assert isinstance(decision, Discard) == snapshot.is_stale
