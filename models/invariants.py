@@ -190,6 +190,25 @@ INVARIANTS: Final = (
         GROUP BY r.id HAVING count(c.id) <> r.open_calls""",
     ),
     Invariant(
+        "miscounted_approvals",
+        "calls that wait for their owner are miscounted",
+        "the run waits for nobody, or goes on beside a question",
+        """
+        SELECT r.id, r.open_approvals, count(c.id) FROM runs r
+        LEFT JOIN calls c ON c.run_id = r.id AND c.state = 'awaiting_approval'
+        GROUP BY r.id HAVING count(c.id) <> r.open_approvals""",
+    ),
+    Invariant(
+        "approved_by_nobody",
+        "a call has an approval that its run's owner never gave",
+        "a change was or will be sent that nobody may have approved",
+        """
+        SELECT c.id FROM calls c JOIN runs r ON r.id = c.run_id
+        WHERE c.approved_sha IS NOT NULL AND NOT EXISTS (SELECT 1 FROM approvals a
+          WHERE a.call_id = c.id AND a.word = 'granted' AND a.args_sha = c.approved_sha
+            AND a.said_by = r.owner AND a.tenant = r.tenant)""",
+    ),
+    Invariant(
         "forgotten_call",
         "a call is open in a run that nobody moves",
         "nobody will ever settle the call",

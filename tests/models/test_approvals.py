@@ -116,6 +116,15 @@ def test_what_was_granted_starts_once_and_the_run_goes_on(database: Database) ->
     assert violations(database) == []
 
 
+def test_an_approval_that_its_owner_never_gave_breaks_a_rule(database: Database) -> None:
+    step = dispatched(database, ASKED)
+    assert grant(database, step.calls[0]) is not None
+    change(database, "UPDATE approvals SET said_by = 'else'")
+    assert [line.partition(":")[0] for line in violations(database)] == [
+        "a call has an approval that its run's owner never gave"
+    ]
+
+
 def test_twenty_uses_of_one_approval_are_one_intent(
     database: Database, make_database: Callable[[], Database]
 ) -> None:
