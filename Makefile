@@ -55,10 +55,10 @@ chaos: setup ## Hurt a whole system in seeded order, heal and judge it: RUNS=, K
 UMBEL_TEST_DATABASE_URL ?= postgresql+psycopg://127.0.0.1:5432/postgres
 UMBEL_TEST_REDIS_URL ?= redis://127.0.0.1:6379/9
 
-# What meets a server; the rest of the suite is the same wherever servers come from. The small chaos
-# kills its servers, and so has its own.
-ON_SERVERS := tests/cases tests/locks tests/models tests/runs tests/scheduler tests/tasks \
-  tests/chaos/test_crash_points.py
+# What depends on the servers' versions. The rest of tests/runs and tests/chaos hurts processes, and
+# often servers of its own: it is the same wherever these come from.
+ON_SERVERS := tests/cases tests/locks tests/models tests/scheduler tests/tasks tests/state/test_conformance.py \
+  $(addprefix tests/runs/test_,cases.py pools.py crashes.py rebuilding.py redelivery.py duplicate_messages.py)
 
 test-services: setup ## Run what meets servers on UMBEL_TEST_DATABASE_URL, UMBEL_TEST_REDIS_URL
 	UMBEL_TEST_DATABASE_URL='$(UMBEL_TEST_DATABASE_URL)' UMBEL_TEST_REDIS_URL='$(UMBEL_TEST_REDIS_URL)' \
