@@ -60,7 +60,9 @@ def test_silent_code_ends_on_prefork_even_where_no_python_runs(scene: DrainScene
         "deaf_read": ("errored", "completed"),
         "frozen_read": ("errored", "completed"),
     }
-    for _ in range(3):  # as many as there are children: each of them is free again
+    for signal in ("SIGKILL", "SIGPROF"):  # of the deaf tool's child, and of the frozen one's
+        wait_until(lambda: f"({signal})" in scene.workers.log(), PATIENCE_SECONDS, signal)  # noqa: B023 - waited for at once
+    for _ in range(3):
         scene.accept("talking_read")
     wait_until(lambda: scene.completed == 4 + 3, PATIENCE_SECONDS, "every child works again")
     assert violations(scene.database) == []
