@@ -17,6 +17,9 @@ from tests.state.stored import stored_in
 from tests.state.tables import Tables, run_id
 from tests.worker_processes import wait_until
 
+# The first test waits for the search of all scenarios.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
 _PAST_GRACE = "SELECT 1 WHERE pg_postmaster_start_time() < clock_timestamp() - interval '6 seconds'"
 
 
