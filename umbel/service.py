@@ -14,41 +14,23 @@ Settings come from `UMBEL_*` and `umbel.toml`; workers must be running for a run
 import re
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from umbel.contracts import CallId, Principal, RunId, ThreadId
-from umbel.errors import InvalidInput, Misconfigured, NotFound
+from umbel.errors import InvalidInput, NotFound
 from umbel.names import SETTLED_STATUSES, OnBusy, SteerMode, Verification
 from umbel.server_path import bind_server_packages
 from umbel.settings import Settings, load_settings
+from umbel.wanted import Wanted
 
 if TYPE_CHECKING:
     from models.follow_ups import FollowedUp, HandedOver
     from models.runs import Accepted, RunRow
-    from tasks.acceptance import AgentSpec, NewRequest
     from tasks.owner_verbs import CallDecided, ReceiptVerified, RunResumed, RunSteered, RunStopped
 
 _LOOK_SECONDS: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A request and how it is to be carried out; the fields are those of `Service.enqueue`."""
-
-    request: str
-    agent: str = "default"
-    model: str | None = None
-    """The model to ask, instead of the agent's."""
-    workspace: str | None = None
-    run_id: str | None = None
-    thread_id: str | None = None
-    makes_thread: bool = True
-    """A `thread_id` that stands for no thread yet makes one; False: it is refused."""
-    policy: Mapping[str, object] = field(default_factory=dict[str, object])
-    traceparent: str | None = None
 
 
 class Service:
@@ -124,7 +106,7 @@ class Service:
         """What `enqueue` does, for callers that want to know more of what came of it."""
         from tasks.acceptance import accept
 
-        spec, new = self._new_request(wanted)
+        spec, new = wanted.against(self._settings, self._principal)
         accepted = accept(self._database, self._registry, spec, new)
         if not accepted.is_queued:
             self._ringer.ring_step(accepted.run_id, 1)
@@ -166,7 +148,7 @@ class Service:
             run_id=new_run_id,
             thread_id=run.thread_id,
         )
-        spec, new = self._new_request(wanted)
+        spec, new = wanted.against(self._settings, self._principal)
         found = accept_follow_up(
             self._database, self._registry, spec, new, thread_id=run.thread_id, on_busy=on_busy
         )
@@ -266,28 +248,6 @@ class Service:
         from models.sharing import share_thread
 
         share_thread(self._database, ThreadId(thread_id), self._principal, collaborators)
-
-    def _new_request(self, wanted: Wanted) -> "tuple[AgentSpec, NewRequest]":
-        from tasks.acceptance import NewRequest, configured_agent
-        from tasks.traceparent import current_traceparent
-
-        spec = configured_agent(self._settings, wanted.agent, **wanted.policy)
-        model = wanted.model or spec.model or self._settings.model
-        if model is None:
-            raise Misconfigured(f"Agent {wanted.agent!r} names no model; set UMBEL_MODEL.")
-        new = NewRequest(
-            principal=self._principal,
-            input=wanted.request,
-            model=model,
-            workspace=wanted.workspace,
-            run_id=RunId(wanted.run_id) if wanted.run_id else None,
-            thread_id=ThreadId(wanted.thread_id) if wanted.thread_id else None,
-            traceparent=wanted.traceparent or current_traceparent(),
-            names_model=wanted.model is not None,
-            own_policy=tuple(wanted.policy),
-            makes_thread=wanted.makes_thread,
-        )
-        return replace(spec, model=model), new
 
     def get(self, run_id: str) -> "RunRow":
         """The run as it stands.

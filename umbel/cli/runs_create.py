@@ -15,7 +15,8 @@ from umbel.cli.running_system import settings_in_use
 from umbel.cli.runs_reading import Record
 from umbel.cli.runs_tail import Screen, follow_run, screen_for
 from umbel.errors import Misconfigured, NotFound
-from umbel.service import Service, Wanted
+from umbel.service import Service
+from umbel.wanted import Wanted
 
 _NO_WORKSPACE: Final = "none: file tools find no folder; --workspace DIR names one"
 _NO_STEP_WORKER: Final = (
