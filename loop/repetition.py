@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from loop.policy import Policy
 
@@ -22,6 +22,8 @@ COMPARED_CHARS: Final = 16_384
 """Longer arguments are compared by their hash: as bytes, not by what they mean."""
 
 HASH_MARK: Final = "sha256:"
+
+_Json: TypeAlias = "str | int | float | bool | list[_Json] | dict[str, _Json] | None"
 
 Fingerprint: TypeAlias = tuple[str, str]
 """A tool and its arguments, in a form in which equal arguments are equal text."""
@@ -149,16 +151,20 @@ def _known(call: PastCall) -> tuple[Fingerprint, str]:
     return call.fingerprint, call.result
 
 
-def _normal(value: Any) -> Any:
+def _normal(value: _Json) -> _Json:
     if isinstance(value, str):
-        return unicodedata.normalize("NFC", value)
+        return _composed(value)
     if isinstance(value, list):
         return [_normal(item) for item in value]
     if isinstance(value, dict):
-        return {_normal(key): _normal(item) for key, item in value.items()}
+        return {_composed(key): _normal(item) for key, item in value.items()}
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 def _repetition_words(tool: str) -> str:
