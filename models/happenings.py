@@ -8,6 +8,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from models.events import Event, read_events
+from models.runs import worker_name
 from models.showing import ShownAttempt, ShownCall, attempts_in, calls_named
 from umbel.contracts import RunId
 
@@ -87,16 +88,12 @@ def _worker_names(
     connection: Connection, run_id: RunId, found: Sequence[Event], calls: dict[str, ShownCall]
 ) -> dict[str, str]:
     said = (event.data for event in found if "node" in event.data)
-    names = {data["worker"]: _name(data["node"], data["pid"]) for data in said}
+    names = {data["worker"]: worker_name(data["node"], data["pid"]) for data in said}
     missing = _worker_ids(found, calls) - names.keys()
     if missing:
         rows = connection.execute(_NAMES, {"run_id": run_id, "ids": list(missing)})
-        names |= {row.id: _name(row.node, row.pid) for row in rows}
+        names |= {row.id: worker_name(row.node, row.pid) for row in rows}
     return names
-
-
-def _name(node: str, pid: object) -> str:
-    return f"{node} pid {pid}"
 
 
 def _worker_of(event: Event, call: ShownCall | None, names: dict[str, str]) -> str | None:

@@ -261,11 +261,16 @@ RUN_QUERY: Final = (
 )
 
 
+def worker_name(node: str, pid: object) -> str:
+    """A process as people name it; the node's row also holds the mark of its lock file."""
+    return f"{node.partition(' ')[0]} pid {pid}"
+
+
 def run_of(row: RowMapping) -> RunRow:
     """A row of RUN_QUERY."""
     holder = row["holder"]
     if row["holder_node"] is not None:
-        holder = f"{row['holder_node']} pid {row['holder_pid']}"
+        holder = worker_name(row["holder_node"], row["holder_pid"])
     return RunRow(
         run_id=row["id"],
         thread_id=row["thread_id"],

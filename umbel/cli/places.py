@@ -105,9 +105,9 @@ def required_database(settings: Settings) -> str:
     """
     if settings.database_url is None:
         raise Misconfigured(
-            "UMBEL_DATABASE_URL is not set and `umbel up` does not run here; set it to "
-            "postgresql://user:password@host/database, or name kept data with --data DIR where a "
-            "command takes it."
+            "UMBEL_DATABASE_URL is not set and `umbel up` does not run here. Start `umbel up`, "
+            "set the variable to postgresql://user:password@host/database, or name kept data with "
+            "--data DIR where a command takes it."
         )
     return settings.database_url
 

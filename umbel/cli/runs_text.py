@@ -15,7 +15,15 @@ from umbel.cli.plain_output import PlainConsole
 from umbel.cli.runs_table import holder_in_words, status_in_words
 from umbel.cli.safe_text import one_line, safe
 from umbel.cli.spending import cost_in_words, spending_of, tokens_in_words
-from umbel.cli.wording import EVENT_TIME_WIDTH, Line, line_of, lines_of, span, what_to_do
+from umbel.cli.wording import (
+    EVENT_TIME_WIDTH,
+    Line,
+    count,
+    line_of,
+    lines_of,
+    span,
+    what_to_do,
+)
 
 
 def print_run(
@@ -87,7 +95,16 @@ def _facts(
     yield "held by", holder_in_words(row) or "nobody"
     yield "accepted", f"{row.accepted_at:%Y-%m-%d %H:%M:%S %Z}"
     yield "settled", f"{row.settled_at:%Y-%m-%d %H:%M:%S %Z}" if row.settled_at else "not yet"
-    yield "used", f"{row.step} steps, {row.calls_used} tool calls, {len(attempts)} model calls"
+    yield (
+        "used",
+        ", ".join(
+            (
+                count(row.step, "step"),
+                count(row.calls_used, "tool call"),
+                count(len(attempts), "model call"),
+            )
+        ),
+    )
     yield "tokens", tokens_in_words(spending)
     yield "cost", cost_in_words(spending, row.model)
     yield "request", row.input

@@ -216,7 +216,7 @@ def _number(tokens: int | None) -> str:
 
 _NOT_YET: Final = {
     "call.planned": "; waits for a free place",
-    "call.awaiting_approval": "; waits for its owner's approval",
+    "call.awaiting_approval": "; waits for its owner's approval: `umbel approvals list`",
 }
 _WORDS: Final[Mapping[str, Callable[[Told], str]]] = {
     "run.accepted": _accepted,

@@ -41,17 +41,18 @@ _EVENT_STYLES: Final = {
 EVENT_TIME_WIDTH: Final = 34
 _NEVER_CUT: Final = ("call.ready", "call.unknown", "run.paused", "run.failed")
 """Events that a person acts on, or that show what is sent."""
+_RAISE: Final = "`umbel runs resume RUN --limit {}=N` lets it go on, with a higher number N."
 _TO_DO: Final = {
     "approval_required": "`umbel approvals list` shows it; its owner approves or denies it.",
     "unknown_outcome": (
         "Look at the outside system: nobody knows whether the change happened. Umbel does not "
-        "send it again."
+        "send it again. Say what you found: `umbel receipts verify`; then `umbel runs resume`."
     ),
     "credentials": "Set OPENAI_API_KEY or UMBEL_API_KEY to a key that the endpoint accepts.",
     "provider_error": "Correct what the endpoint complains about, or try again later.",
     "context_capacity": "Give a model with a larger window, or a smaller request.",
-    "tool_call_limit": "Raise policy.tool_call_limit of the agent if it should go on.",
-    "iteration_limit": "Raise policy.iteration_cap of the agent if it should go on.",
+    "tool_call_limit": _RAISE.format("tool_call_limit"),
+    "iteration_limit": _RAISE.format("iteration_cap"),
     "empty_response": "Try another model: this one gave nothing that could be used.",
     "lost_worker": "Look at the workers' log: several died in the same step.",
 }
