@@ -13,6 +13,7 @@ setup: .venv/.installed ## Create .venv and install Umbel with everything (embed
 .venv/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Umbel needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.12 setup" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing Umbel and everything it is tested with into .venv; this takes minutes."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,dev]'
 	@touch $@
 

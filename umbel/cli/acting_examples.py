@@ -4,7 +4,7 @@ from typing import Final
 
 STEER_SHORT: Final = "Correct a run while it works."
 STOP_SHORT: Final = "Let nothing of a run start any more."
-RESUME_SHORT: Final = "Let a settled run go on."
+RESUME_SHORT: Final = "Let a paused, failed or stopped run go on."
 FOLLOW_UP_SHORT: Final = "Ask for more in a run's thread."
 STEER: Final = """\b
 Examples:

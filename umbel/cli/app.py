@@ -93,7 +93,9 @@ def up(
     ] = None,
     json: Json = False,
 ) -> int:
-    """Run the whole system until Ctrl-C: workers, two beats, Flower, and what servers are missing.
+    """Run the whole system until Ctrl-C.
+
+    Workers, two beats, Flower, and what servers are missing.
 
     PostgreSQL and Redis are the ones the settings name; what they do not name is started here, with
     its data kept, so that runs survive a restart of everything. A process that dies is started
@@ -129,7 +131,10 @@ def doctor(
 @app.command(cls=PlainUsage, epilog=examples.FLOWER)
 @ends_with_code
 def flower() -> int:
-    """Serve Flower, legible and closed: names and ids only, a password, this machine only."""
+    """Serve Flower behind a password: names and ids only.
+
+    It listens on this machine only, unless UMBEL_FLOWER_ADDRESS says otherwise.
+    """
     from umbel.cli.flower_command import flower_command
 
     return flower_command()
