@@ -115,7 +115,8 @@ def follow_up_run(
 
     The new run knows what the thread's runs before it have said and done. While one is at work
     there, this waits its turn (`enqueue`), is refused (`reject`), stops that run first
-    (`interrupt`), or is given to it as a correction (`steer`).
+    (`interrupt`; runs that were queued before keep their turn), or is given to it as a correction
+    (`steer`).
     """
     from umbel.cli.runs_follow_up import follow_up_command
 
