@@ -68,7 +68,9 @@ def _attempt_of(event: Event, attempts: Sequence[ShownAttempt]) -> ShownAttempt 
         return next((attempt for attempt in step if attempt.attempt == number), None)
     if event.kind != "run.paused":
         return None
-    closed = [(a.closed_at, a) for a in step if a.decision == "pause" and a.closed_at is not None]
+    # A reply that met a limit is kept undecided: it is decided when the run goes on.
+    ends = [a for a in step if a.state == "closed" and a.decision in ("pause", None)]
+    closed = [(a.closed_at, a) for a in ends if a.closed_at is not None]
     nearest = min(closed, key=lambda pair: abs(pair[0] - event.at), default=None)
     return nearest[1] if nearest is not None else None
 

@@ -135,6 +135,19 @@ def test_the_story_of_a_pause_and_a_resume_names_the_person_and_what_to_do(
     assert resumed.endswith("resumed    ann lets it go on at step 1")
 
 
+def test_a_pause_at_a_limit_tells_what_the_model_call_cost_and_how_to_go_on(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = claimed(database)
+    pause = Pause("tool_call_limit", "The model asks for call 6; the limit is 5.", keeps_reply=True)
+    commit_pause(database, claim, an_exchange(), pause)
+    get_command(claim.run_id, None, is_json=False)
+    paused = capsys.readouterr().out.splitlines()[-1]
+    assert "the limit is 5. (model call 1, " in paused
+    assert re.search(r"model call 1, .*, cost unknown, ", paused)
+    assert "`umbel runs resume RUN --limit tool_call_limit=N`" in paused
+
+
 def test_the_story_tells_of_retries_takeovers_and_late_outcomes(
     database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
