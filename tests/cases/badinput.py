@@ -1,7 +1,8 @@
 """Bad-input cases: what enters by a channel that exists is sent for real, twenty times at once.
 
 The envelopes are described in tests/data/cases/badinput/ABOUT.md. Each becomes an ordinary case:
-the scripted model sends the bad arguments, then answers with text.
+the scripted model sends the bad arguments, then answers with text. What a case cannot say is looked
+at by the probe of its channel, once all copies have come to rest.
 """
 
 import json
@@ -9,9 +10,18 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from tests.cases.actions import Stage
+from tests.cases.badinput_approvals import (
+    injected_result,
+    injected_text_is_only_text,
+    only_approved_bytes_are_sent,
+    other_arguments,
+)
+from tests.cases.badinput_scripts import case_data, tool_taking_anything
 from tests.cases.case_file import Case
 from tests.cases.expectations import compare
 from tests.cases.found import Found
@@ -19,24 +29,26 @@ from tests.cases.invariants import broken_invariants
 from tests.cases.record import read_record
 from tests.cases.run_case import Verdict, until_settled
 from tests.cases.system import CaseSystem, case_system
+from tests.cases.world import World
 from tests.services import Services
 from tools.registry import load_registry
 
 AT_ONCE: Final = 20
 SECRET: Final = "TOP-SECRET-OF-ANOTHER-RUN"
-_USAGE: Final = {"input": 10, "output": 5}
 _CHANNELS_LATER: Final = {
     "http_body": "the HTTP API is not there yet",
     "http_body_each": "the HTTP API is not there yet",
     "http_query": "the HTTP API is not there yet",
     "http": "the HTTP API is not there yet",
     "webhook_in": "webhooks are not there yet",
-    "approval": "approvals are not there yet",
     "template_vars": "prompt templates are not there yet",
-    "tool_result": "approvals are not there yet",
     "web_response": "the web tools are not there yet",
     "web_server_script": "the web tools are not there yet",
 }
+
+
+Probe = Callable[[Stage, Sequence[World]], Iterator[str]]
+Statuses = list[tuple[str, str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,8 @@ class BadInput:
 
     case: Case
     builtin: tuple[str, ...] = ()
+    probe: Probe | None = None
+    """What is wrong with all copies, beyond what the case says."""
 
 
 def run_bad_inputs(services: Services, paths: Sequence[Path]) -> list[Verdict]:
@@ -79,30 +93,28 @@ def _case_of(path: Path, folder: Path) -> BadInput | str:
     # Workers read their tools from files.
     written = folder / path.name
     written.write_text(json.dumps(data), encoding="utf-8")
-    return BadInput(Case(written, data), tuple(data.get("builtin", ())))
+    probe = _PROBES.get(envelope["channel"])
+    return BadInput(
+        Case(written, data),
+        tuple(data.get("builtin", ())),
+        None if probe is None else partial(probe, envelope["given"]),
+    )
 
 
 def _from_model(given: Mapping[str, Any], _: Path) -> dict[str, Any] | str:
     """The model sends arguments that nobody may act upon, for a tool that would take anything."""
-    tool = {
-        "name": given["tool"],
-        "description": given["tool"],
-        "schema": {"type": "object"},
-        "effect": "mutation" if given.get("mutates") else "read",
-        "behaviour": {"result": "done"},
-    }
+    name = given["tool"]
     raw = given["arguments_raw"] if "arguments_raw" in given else generated(given["generate"])
-    call = {"id": "c1", "name": given["tool"], "arguments_raw": raw}
-    return {
-        **_envelope([call], {"c1": {"error": True}}),
-        "tools": [tool],
-        "expect": {
-            **_envelope([call], {"c1": {"error": True}})["expect"],
-            "executions": {given["tool"]: 0},
-            "starts": {given["tool"]: 0},
-            "actions": {"c1": {"state": None}},
-        },
+    call = {"id": "c1", "name": name, "arguments_raw": raw}
+    tools = [tool_taking_anything(name, changes=bool(given.get("mutates")))]
+    expect = {
+        "status": "completed",
+        "tool_results": {"c1": {"error": True}},
+        "executions": {name: 0},
+        "starts": {name: 0},
+        "actions": {"c1": {"state": None}},
     }
+    return case_data([[call], []], tools, expect)
 
 
 def _each_for_tool(given: Mapping[str, Any], folder: Path) -> dict[str, Any] | str:
@@ -110,19 +122,27 @@ def _each_for_tool(given: Mapping[str, Any], folder: Path) -> dict[str, Any] | s
     name = given["tool"]
     if name not in load_registry(()):
         return f"the tool {name!r} is not there yet"
-    argument, values = next((k, v) for k, v in given.items() if isinstance(v, list))
+    argument = next(key for key, value in given.items() if isinstance(value, list))
+    values: list[str] = given[argument]
     root = given.get("root", "/ws/run1")
     calls = [
         {"id": f"c{i}", "name": name, "arguments": {argument: _placed(value, root, folder)}}
         for i, value in enumerate(values, 1)
     ]
     wish = {"error": True, "not_contains": [SECRET, "root:x:0"]}
-    return {**_envelope(calls, {call["id"]: wish for call in calls}), "builtin": [name]}
+    expect = {"status": "completed", "tool_results": {call["id"]: wish for call in calls}}
+    return {**case_data([calls, []], [], expect), "builtin": [name]}
 
 
 _CHANNELS: Final[dict[str, Callable[[Mapping[str, Any], Path], dict[str, Any] | str]]] = {
     "model_tool_call": _from_model,
     "tool_args_each": _each_for_tool,
+    "tool_result": injected_result,
+    "approval": other_arguments,
+}
+_PROBES: Final[dict[str, Callable[[Mapping[str, Any], Stage, Sequence[World]], Iterator[str]]]] = {
+    "tool_result": injected_text_is_only_text,
+    "approval": only_approved_bytes_are_sent,
 }
 
 
@@ -137,25 +157,6 @@ def generated(recipe: Mapping[str, Any]) -> str:
             recipe.get("suffix2", ""),
         )
     )
-
-
-def _envelope(calls: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> dict[str, Any]:
-    """One turn with the calls, one with text; the run must go on and nothing may be lost."""
-    return {
-        "format": 1,
-        "run": {"input": "Do what is needed."},
-        "tools": [],
-        "turns": [
-            {"tool_calls": list(calls), "usage": _USAGE},
-            {"text": "That did not work.", "usage": _USAGE},
-        ],
-        "expect": {
-            "status": "completed",
-            "model_calls": 2,
-            "usage": {"entries": 2, "input": 20, "output": 10},
-            "tool_results": dict(results),
-        },
-    }
 
 
 def _placed(value: str, root: str, folder: Path) -> str:
@@ -176,6 +177,7 @@ def _workspace(folder: Path) -> Path:
 
 def _verdict(system: CaseSystem, made: BadInput, folder: Path) -> Verdict:
     system.stage.workers.wait_ready()
+    workspace = _workspace(folder)  # before the copies, that would make it all at once
     with ThreadPoolExecutor(AT_ONCE) as pool:
         path = made.case.path
         copies = [
@@ -183,8 +185,12 @@ def _verdict(system: CaseSystem, made: BadInput, folder: Path) -> Verdict:
             Case(path.with_stem(f"{path.stem}-{number}"), made.case.data)
             for number in range(AT_ONCE)
         ]
-        found = list(pool.map(lambda case: _problems(system, case, made, folder), copies))
-    problems = sorted({problem for each in found for problem in each})
+        played = list(pool.map(partial(_play, system, made, workspace), copies))
+    found = _all_problems(system, played)
+    if made.probe is not None and not found:
+        found = [*made.probe(system.stage, [world for world, _ in played])]
+        found += _all_problems(system, played)
+    problems = sorted(set(found))
     if dead := system.stage.workers.died_unasked():
         problems.append(f"workers ended by themselves: {dead}")
     outcome: Any = "failed" if problems else "passed"
@@ -192,13 +198,18 @@ def _verdict(system: CaseSystem, made: BadInput, folder: Path) -> Verdict:
     return Verdict(made.case, outcome, tuple(problems), log=log)
 
 
-def _problems(system: CaseSystem, case: Case, made: BadInput, folder: Path) -> list[str]:
-    return list(_found(system, case, made, folder))
+def _play(
+    system: CaseSystem, made: BadInput, workspace: Path, case: Case
+) -> tuple[World, Statuses]:
+    world = system.enter(case, builtin=made.builtin, workspace=workspace)
+    return world, until_settled(system, world)
 
 
-def _found(system: CaseSystem, case: Case, made: BadInput, folder: Path) -> Iterator[str]:
-    world = system.enter(case, builtin=made.builtin, workspace=_workspace(folder))
-    statuses = until_settled(system, world)
+def _all_problems(system: CaseSystem, played: Sequence[tuple[World, Statuses]]) -> list[str]:
+    return [line for world, statuses in played for line in _problems(system, world, statuses)]
+
+
+def _problems(system: CaseSystem, world: World, statuses: Statuses) -> Iterator[str]:
     record = read_record(system.stage.database, world.run_id)
     yield from compare(Found(world, record, statuses))
     yield from broken_invariants(system.stage.database, world.run_id)
