@@ -12,6 +12,8 @@ from tests.services import Services
 
 DATA = Path(__file__).parent.parent / "data" / "cases"
 FOLDERS = (DATA / "runs", DATA / "runs-own")
+WAIT_FOR_LATER = frozenset({"021", "023", "029", "043", "045", "047", "057", "059"})
+"""Context that shrinks, schedules, pictures and sources are not there yet."""
 CASES = in_running_order([load_case(path) for folder in FOLDERS for path in case_files(folder)])
 
 
@@ -25,7 +27,7 @@ def runner(services: Services) -> Iterator[CaseRunner]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_case_ends_as_its_file_says(runner: CaseRunner, case: Case) -> None:
     verdict = runner.run(case)
-    if verdict.outcome == "unsupported":
+    if verdict.outcome == "unsupported" and case.number in WAIT_FOR_LATER:
         pytest.skip(verdict.problems[0])
     assert verdict.outcome == "passed", "\n".join((*verdict.problems, verdict.log))
 
@@ -43,4 +45,6 @@ def test_bad_inputs_of_channels_that_exist_are_refused_twenty_at_once(services: 
         "07",
         "11",
         "21",
+        "23",
+        "25",
     }
