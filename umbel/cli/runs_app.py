@@ -11,7 +11,9 @@ from umbel.cli.options import Data, Json, RunArgument
 from umbel.cli.usage_line import PlainUsage
 
 runs = typer.Typer(
-    no_args_is_help=True, help="Enqueue runs, look at them, correct and stop them.", rich_markup_mode=None
+    no_args_is_help=True,
+    help="Enqueue runs, look at them, correct and stop them.",
+    rich_markup_mode=None,
 )
 
 
