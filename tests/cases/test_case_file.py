@@ -67,6 +67,8 @@ def test_limits_become_policy_values() -> None:
         "iteration_cap": 4,
         "max_losses": 3,
         "result_view_chars": 300,
+        "repeat_unchanged": 0,
+        "repeat_failures": 0,
     }
 
 
