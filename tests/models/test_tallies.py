@@ -64,23 +64,24 @@ def test_counts_of_another_version_are_passed_over(database: Database) -> None:
 
 
 def test_processes_that_add_the_same_rows_in_any_order_wait_and_lose_nothing(
-    make_database: Callable[[], Database],
+    database_url: str,  # a database of its own: the shared one counts the deadlocks of other tests
 ) -> None:
     rows = [Series("umbel_cost_usd_total", (f"m{n}",)) for n in range(50)]
     orders = [rows, rows[::-1], rows[25:] + rows[:25], rows[::2] + rows[1::2]]
 
     def add(order: list[Series]) -> None:
-        pool = make_database()
+        pool = Database(database_url, role="test", pool_size=1)
         for _ in range(25):
             add_tallies(pool, dict.fromkeys(order, 1.0))
         pool.close()  # and with it the session tells of its deadlocks
 
     with ThreadPoolExecutor(len(orders)) as threads:
         list(threads.map(add, orders))
-    database = make_database()
+    database = Database(database_url, role="test", pool_size=1)
     assert load_tallies(database) == dict.fromkeys(rows, 100.0)
     deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
     assert query(database, deadlocks) == [{"deadlocks": 0}]
+    database.close()
 
 
 def test_the_look_tells_what_is_not_over(database: Database) -> None:
