@@ -78,7 +78,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
         if settled is not None:
             runtime.note_end(call.run_id, settled.ended)
         _ring(runtime, call, settled)
-        return f"refused: {'no such tool here' if refused is None else 'not permitted'}"
+        return "refused: no such tool here" if refused is None else "refused: not permitted"
     asked_at = time.monotonic()
     started = _start(runtime, call)
     if started is None:

@@ -32,7 +32,7 @@ _RESULT: Final = re.compile(
             r"nothing to do",
             r"already recorded",
             r"fenced out, usage booked",
-            r"refused: no such tool here",
+            r"refused: (?:no such tool here|not permitted)",
             r"not started: the call or its run has moved on",
             r"ended early: its run has moved on",
         )

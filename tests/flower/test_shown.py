@@ -196,3 +196,6 @@ def _texts(value: ast.expr) -> Iterator[str]:
             yield line
         case ast.JoinedStr(values=[ast.Constant(value=str(start)), _]):
             yield f"{start}lease_lost"
+        case ast.IfExp(body=first, orelse=other):
+            yield from _texts(first)
+            yield from _texts(other)
