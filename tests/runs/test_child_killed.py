@@ -11,6 +11,7 @@ from tests.cases.record import pids_at_work, read_record
 from tests.cases.system import CaseSystem, Cast
 from tests.cases.world import World
 from tests.runs.conftest import MakeSystem
+from tests.runs.drain_scene import slowness
 from tests.runs.scenes import a_case, asks, decided, follow, reads, text
 from tests.worker_processes import wait_until
 
@@ -23,6 +24,7 @@ DEFAULT_CLOCKS: Final = {
     "UMBEL_RING_AFTER_SECONDS": "5",
 }
 TARGET_SECONDS: Final = 2.0
+"""On an idle machine. Half as much again is let pass, and more on a machine that is slower now."""
 _PAST_GRACE: Final = "SELECT 1 WHERE pg_postmaster_start_time() < now() - interval '20.5 seconds'"
 
 
@@ -51,6 +53,7 @@ def test_a_killed_child_costs_its_step_and_its_read_seconds_and_its_change_is_un
         case = a_case(title, turns, events=[{"at": at, "do": "kill"}])
         return system.enter(case, perform=kill)
 
+    longest = TARGET_SECONDS * 1.5 * slowness()
     step = enter("step-child", "during_model:1", [text()])
     read = enter("read-child", "during_tool:c1", [reads("c1"), text()])
     change = enter("change-child", "during_tool:c1", [asks(("c1", "send_mail")), text()])
@@ -58,16 +61,16 @@ def test_a_killed_child_costs_its_step_and_its_read_seconds_and_its_change_is_un
     ended = follow(system, step)
     assert decided(ended) == [(1, "answer")]
     again = [row["opened_at"].timestamp() for row in ended.model_calls if row["attempt"] == 2]
-    assert again[0] - killed_at[step.run_id] < TARGET_SECONDS
+    assert again[0] - killed_at[step.run_id] < longest
 
     follow(system, read)
     assert read.ledger.starts == {"read_note": 2}
     started_at = read_record(_database(), read.run_id).calls[0]["started_at"].timestamp()
-    assert started_at - killed_at[read.run_id] < TARGET_SECONDS
+    assert started_at - killed_at[read.run_id] < longest
 
     stopped = follow(system, change).run
     assert (stopped["status"], stopped["reason"]) == ("paused", "unknown_outcome")
-    assert stopped["settled_at"].timestamp() - killed_at[change.run_id] < TARGET_SECONDS
+    assert stopped["settled_at"].timestamp() - killed_at[change.run_id] < longest
 
 
 def is_past_grace(database: Database) -> bool:
