@@ -2,14 +2,12 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -113,6 +111,7 @@ def up(
         "UMBEL_TOOL_CONCURRENCY": "2",
         "UMBEL_METRICS_ADDRESS": free_address(),
         "UMBEL_FLOWER_ADDRESS": free_address(),
+        **(environment or {}),
     }
     running = Running(data, variables)
     try:
@@ -121,17 +120,6 @@ def up(
         if running.process.poll() is None:
             running.process.send_signal(signal.SIGTERM)
             running.process.wait(60)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that the servers' account can reach, with a workspace."""
-    path = Path(tempfile.mkdtemp(prefix="umbelup-", dir="/tmp"))
-    path.chmod(0o755)
-    (path / "work").mkdir()
-    (path / "work" / "guide.md").write_text("When a worker dies, another one goes on.\n")
-    yield path
-    shutil.rmtree(path)
 
 
 def order_of_ends(running: Running) -> list[str]:
