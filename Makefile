@@ -34,8 +34,8 @@ format: setup ## Rewrite files in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup ## Run the whole test suite on embedded PostgreSQL and Valkey
-	$(BIN)/python -m pytest
+test: setup ## Run the whole test suite on embedded PostgreSQL and Valkey; ARGS= for pytest
+	$(BIN)/python -m pytest $(ARGS)
 
 state: setup ## Search every interleaving, with more faults than `make test` does (minutes)
 	UMBEL_STATE_LARGE=1 $(BIN)/python -m pytest -s tests/state
@@ -63,7 +63,7 @@ ON_SERVERS := tests/cases tests/locks tests/models tests/scheduler tests/tasks t
 
 test-services: setup ## Run what meets servers on UMBEL_TEST_DATABASE_URL, UMBEL_TEST_REDIS_URL
 	UMBEL_TEST_DATABASE_URL='$(UMBEL_TEST_DATABASE_URL)' UMBEL_TEST_REDIS_URL='$(UMBEL_TEST_REDIS_URL)' \
-	  $(BIN)/python -m pytest $(ON_SERVERS)
+	  $(BIN)/python -m pytest $(ARGS) $(ON_SERVERS)
 
 clean: ## Remove the environment and caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist
