@@ -58,8 +58,8 @@ UMBEL_TEST_REDIS_URL ?= redis://127.0.0.1:6379/9
 
 # What depends on the servers' versions. The rest of tests/runs and tests/chaos hurts processes, and
 # often servers of its own: it is the same wherever these come from.
-ON_SERVERS := tests/cases tests/locks tests/models tests/scheduler tests/tasks tests/state/test_conformance.py \
-  $(addprefix tests/runs/test_,cases.py pools.py crashes.py rebuilding.py redelivery.py duplicate_messages.py)
+ON_SERVERS := tests/locks tests/models tests/scheduler tests/tasks tests/state/test_conformance.py \
+  $(addprefix tests/runs/test_,pools.py crashes.py rebuilding.py redelivery.py duplicate_messages.py)
 
 test-services: setup ## Run what meets servers on UMBEL_TEST_DATABASE_URL, UMBEL_TEST_REDIS_URL
 	UMBEL_TEST_DATABASE_URL='$(UMBEL_TEST_DATABASE_URL)' UMBEL_TEST_REDIS_URL='$(UMBEL_TEST_REDIS_URL)' \

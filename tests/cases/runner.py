@@ -10,7 +10,7 @@ from tests.cases.case_file import Case, load_case
 from tests.cases.run_case import Verdict, run_case
 from tests.cases.scripted_tools import tools_of
 from tests.cases.support import unsupported
-from tests.cases.system import CaseSystem, case_system, hurts_workers, silence_of_model
+from tests.cases.system import CaseSystem, Cast, case_system, hurts_workers, silence_of_model
 from tests.services import Services
 from umbel.errors import UmbelError
 
@@ -61,7 +61,10 @@ class CaseRunner:
     def _system_of(self, group: Group) -> CaseSystem:
         if self._system is None or self._current is not group:
             self._close()
-            self._system = self._stack.enter_context(case_system(self._services, group))
+            # A case says at which moment a command meets its run: what a stream has got by then
+            # must not depend on how fast it hears of it.
+            cast = Cast(are_woken=False)
+            self._system = self._stack.enter_context(case_system(self._services, group, cast))
             self._current = group
         return self._system
 

@@ -92,6 +92,8 @@ class Cast:
     tools: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of all of them, on top of those the cases ask for."""
+    are_woken: bool = True
+    """Whether streams hear of commands at once, and not when they next look at the record."""
 
 
 @contextlib.contextmanager
@@ -118,7 +120,8 @@ def case_system(
         stack.callback(app.close)
         client = stack.enter_context(connect(place.redis_url, role="cases"))
         ringer = Ringer(app)
-        desk = Desk(database, ringer, WakeUps(client, prefix=place.redis_prefix))
+        heard_at = place.redis_prefix if cast.are_woken else f"{place.redis_prefix}:unheard"
+        desk = Desk(database, ringer, WakeUps(client, prefix=heard_at))
         stage = Stage(database, workers, services.keys, place.redis_prefix, ringer, desk)
         workers.start_all(step_pool=cast.step_pool, steps=cast.steps, tools=cast.tools)
         yield CaseSystem(stage, coordinator)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +74,15 @@ class Play:
     tries: int
     began: float = field(default_factory=time.monotonic)
 
+    @property
+    def ids(self) -> list[str]:
+        """Of its runs; the first is the one that is hurt."""
+        return [world.run_id for world in self.worlds]
+
+    def is_over(self, settled: AbstractSet[str]) -> bool:
+        """Whether all of its runs are among these."""
+        return settled >= set(self.ids)
+
 
 @dataclass(slots=True)
 class Stand:
@@ -97,8 +107,10 @@ class Stand:
             while waiting and len(at_work) < IN_FLIGHT:
                 at_work.append(self._enter(waiting.popleft()))
             self._look_after_processes()
-            at_work = [later for play in at_work if (later := self._go_on(play)) is not None]
-            pause.wait(0.03)
+            settled = self._settled(at_work)
+            goes_on = (self._go_on(play, is_settled=play.is_over(settled)) for play in at_work)
+            at_work = [play for play in goes_on if play is not None]
+            pause.wait(0.1)
         self._come_to_rest()
         for play in self.played:
             self._judge(play)
@@ -136,12 +148,12 @@ class Stand:
         self.system.coordinator.add(world, run_id)
         return world
 
-    def _go_on(self, play: Play) -> Play | None:
+    def _go_on(self, play: Play, *, is_settled: bool) -> Play | None:
         """The play that is to be waited for; None when this one is over."""
-        if not self._has_settled(play):
+        if not is_settled:
             if time.monotonic() - play.began < SETTLED_SECONDS:
                 return play
-            self.table.note(play.hurt, [f"not settled: {[w.run_id for w in play.worlds]}"])
+            self.table.note(play.hurt, [f"not settled: {play.ids}"])
             return None
         self.played.append(play)
         self.table.note_seconds(time.monotonic() - play.began)
@@ -153,12 +165,13 @@ class Stand:
         others = [name for name in play.targets if name not in play.own]
         return self._enter(play.hurt, others, play.tries + 1)
 
-    def _has_settled(self, play: Play) -> bool:
-        ids = [world.run_id for world in play.worlds]
-        if not self.owners.have_done(ids[0]):
-            return False
+    def _settled(self, plays: Sequence[Play]) -> set[str]:
+        """Those of their runs that are settled, and that no owner has anything left to do to."""
+        ids = [
+            run_id for play in plays if self.owners.have_done(play.ids[0]) for run_id in play.ids
+        ]
         [rows] = self.system.stage.database.run((_SETTLED, {"ids": ids}))
-        return len(rows) == len(ids)
+        return {row["id"] for row in rows}
 
     def _judge(self, play: Play) -> None:
         database = self.system.stage.database
