@@ -8,6 +8,7 @@ import re
 import socket
 import stat
 import threading
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final, get_args
@@ -88,14 +89,15 @@ def test_names_have_colours_on_a_terminal_unless_it_wants_none(
 def on_a_terminal(*happenings: Happening) -> str:
     """What a pseudo-terminal is written."""
     ours, theirs = pty.openpty()
+    shown = b""
     with os.fdopen(theirs, "w", encoding="utf-8") as out:
         writer = TextWriter(out)
         for happening in happenings:
             writer.write(happening)
-        out.flush()
-        shown = os.read(ours, 65_536).decode()
-    os.close(ours)
-    return shown
+    with os.fdopen(ours, "rb", buffering=0) as read, suppress(OSError):  # EIO: all has been read
+        for piece in iter(lambda: read.read(65_536), b""):
+            shown += piece
+    return shown.decode()
 
 
 def test_what_a_process_wrote_cannot_steer_the_terminal() -> None:
