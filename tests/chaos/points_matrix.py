@@ -1,6 +1,6 @@
 """Every fault point with every action, on real processes with many runs in flight at once.
 
-`python -m tests.chaos.points_matrix --repeat 30` hits each pair 30 times and prints a table.
+`python -m tests.chaos.points_command --repeat 30` hits each pair 30 times and prints a table.
 """
 
 import random

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from loop.decision import Pause
 from loop.response import ModelTurn, ProposedCall, Usage
 from models.calls import (
     Settled,
@@ -15,7 +16,15 @@ from models.calls import (
 )
 from models.database import Database
 from models.runs import Accepted
-from models.steps import Applied, Claim, Exchange, PreparedCall, claim_step, commit_dispatch
+from models.steps import (
+    Applied,
+    Claim,
+    Exchange,
+    PreparedCall,
+    claim_step,
+    commit_dispatch,
+    commit_pause,
+)
 from models.workers import register
 from tests.factories import RunWish, a_run
 from tests.worker_processes import wait_until
@@ -108,6 +117,13 @@ class Dispatched:
     def run_id(self) -> RunId:
         """The run."""
         return self.claim.run_id
+
+
+def a_paused_run(database: Database) -> RunId:
+    """A fresh run that the endpoint's refusal of the key has paused at its first step."""
+    claim = claimed(database)
+    commit_pause(database, claim, an_exchange(), Pause("credentials", "No key."))
+    return claim.run_id
 
 
 def dispatched(

@@ -4,17 +4,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loop.decision import Pause
 from models.database import Database
 from models.objections import explain_resume, explain_stop, explain_verify
 from models.owner import OtherLimits, find_action, resume_run, steer_run, stop_run, verify_receipt
 from models.records import load_spec
-from models.steps import commit_pause
 from tasks.resuming import other_limits
 from tests.factories import OWNER, RunWish, a_run
 from tests.models.story import (
     CHANGE,
-    an_exchange,
+    a_paused_run,
     beat,
     claimed,
     count,
@@ -27,12 +25,6 @@ from tests.models.story import (
 )
 from umbel.contracts import Principal, RunId, ThreadId
 from umbel.errors import Conflict, InvalidInput, NotFound
-
-
-def a_paused_run(database: Database) -> RunId:
-    claim = claimed(database)
-    commit_pause(database, claim, an_exchange(), Pause("credentials", "No key."))
-    return claim.run_id
 
 
 def events(database: Database, kind: str) -> list[dict[str, object]]:

@@ -4,31 +4,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loop.decision import Pause
 from loop.outcome import Unknown
 from models.calls import load_call, record_intent, settle
 from models.database import Database
 from models.owner import resume_run
-from models.steps import commit_pause
 from tests.factories import OWNER, RunWish, a_run
 from tests.invariants import violations
 from tests.models.story import (
     CHANGE,
     ME,
-    an_exchange,
+    a_paused_run,
     change,
-    claimed,
     dispatched,
     event_kinds,
     run_row,
 )
-from umbel.contracts import Principal, RunId, ThreadId
-
-
-def a_paused_run(database: Database) -> RunId:
-    claim = claimed(database)
-    commit_pause(database, claim, an_exchange(), Pause("credentials", "No key."))
-    return claim.run_id
+from umbel.contracts import Principal, ThreadId
 
 
 def test_of_twenty_resumes_at_once_exactly_one_wins(database: Database) -> None:

@@ -29,10 +29,7 @@ def list_command(run: str | None, data: Path | None, *, limit: int, is_json: boo
         NotFound: there is no single such run.
     """
     with open_record(data) as record:
-        run_id = None
-        if run is not None:
-            with record.reading() as connection:
-                run_id = record.find(connection, run).run_id
+        run_id = record.id_of(run)
         cards = open_cards(record.database, tenant=record.tenant, run_id=run_id, limit=limit)
         if is_json:
             for card in cards:

@@ -25,10 +25,7 @@ def list_command(
         NotFound: there is no single such run.
     """
     with open_record(data) as record:
-        run_id = None
-        if run is not None:
-            with record.reading() as connection:
-                run_id = record.find(connection, run).run_id
+        run_id = record.id_of(run)
         found = list_receipts(
             record.database,
             tenant=record.tenant,

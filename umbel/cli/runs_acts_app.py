@@ -20,6 +20,10 @@ Key = Annotated[
     typer.Option(metavar="KEY", help="A word of your own: the same one again is one action."),
 ]
 
+Followed = Annotated[
+    bool, typer.Option("--wait", help="Follow it until it stands still; code 0 if completed.")
+]
+
 
 @runs.command("steer", cls=PlainUsage, short_help=examples.STEER_SHORT, epilog=examples.STEER)
 @ends_with_code
@@ -75,9 +79,7 @@ def resume_run(
         typer.Option(metavar="NAME=N", help="Another limit, such as tool_call_limit=40."),
     ] = None,
     key: Key = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Follow it until it stands still; code 0 if completed.")
-    ] = False,
+    wait: Followed = False,
     json: Json = False,
     data: RunningData = None,
 ) -> int:
@@ -105,9 +107,7 @@ def follow_up_run(
         str | None,
         typer.Option(metavar="RUN", help="An id of your own: the same id again is one request."),
     ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Follow it until it stands still; code 0 if completed.")
-    ] = False,
+    wait: Followed = False,
     json: Json = False,
     data: RunningData = None,
 ) -> int:

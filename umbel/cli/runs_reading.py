@@ -12,6 +12,7 @@ from models.database import Database
 from models.runs import RunRow, find_run
 from umbel.cli.places import database_for_reading
 from umbel.cli.running_system import find_running, settings_in_use
+from umbel.contracts import RunId
 from umbel.errors import NotFound
 from umbel.settings import Settings, load_settings
 
@@ -48,6 +49,17 @@ class Record:
         if row is None:
             raise NotFound(f"There is no single run {run!r}; `umbel runs list` shows the ids.")
         return row
+
+    def id_of(self, run: str | None) -> RunId | None:
+        """The whole id of the run that a list is narrowed to; None: it is not.
+
+        Raises:
+            NotFound: there is none, or more than one.
+        """
+        if run is None:
+            return None
+        with self.reading() as connection:
+            return self.find(connection, run).run_id
 
     def command(self, words: str) -> str:
         """A command line that reads the same record, to be shown."""

@@ -9,13 +9,12 @@ import pytest
 
 from locks.ownership import connect
 from locks.wake_ups import WakeUpListener
-from loop.decision import Pause
 from models.database import Database
-from models.steps import commit_pause, hand_back
+from models.steps import hand_back
 from tests.factories import OWNER, RunWish, a_run
 from tests.models.story import (
     CHANGE,
-    an_exchange,
+    a_paused_run,
     beat,
     claimed,
     count,
@@ -76,12 +75,6 @@ def follow_up(run: str, on_busy: str = "enqueue", run_id: str | None = None) -> 
         is_waiting=False,
         is_json=True,
     )
-
-
-def a_paused_run(database: Database) -> RunId:
-    claim = claimed(database)
-    commit_pause(database, claim, an_exchange(), Pause("credentials", "No key."))
-    return claim.run_id
 
 
 def an_unknown_change(database: Database) -> tuple[RunId, CallId]:
