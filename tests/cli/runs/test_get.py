@@ -135,6 +135,18 @@ def test_the_story_of_a_pause_and_a_resume_names_the_person_and_what_to_do(
     assert resumed.endswith("resumed    ann lets it go on at step 1")
 
 
+def test_a_worker_is_shown_without_the_mark_of_its_lock_file(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beat(database, node="step@here 1e406eb0:65024:77")
+    claim = claimed(database)
+    get_command(claim.run_id, None, is_json=False)
+    told = capsys.readouterr().out
+    assert re.search(r"^held by +step@here pid 1$", told, re.MULTILINE)
+    assert "step@here pid 1 claims it" in told
+    assert "1e406eb0" not in told
+
+
 def test_a_pause_at_a_limit_tells_what_the_model_call_cost_and_how_to_go_on(
     database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
