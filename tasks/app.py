@@ -120,12 +120,16 @@ def celery_configuration(settings: Settings) -> dict[str, Any]:
 
 
 def register_tasks(app: Celery) -> None:
-    """The tasks by their public names; bodies only hand over."""
+    """The tasks by their public names; bodies only hand over.
 
-    @app.task(name=STEP)
+    Not shared: other Celery applications of the process, as in a service that uses the client, have
+    nothing to do with them.
+    """
+
+    @app.task(name=STEP, shared=False)
     def step(run_id: str, step_no: int) -> str:
         return carry_steps(runtime(), RunId(run_id), step_no)
 
-    @app.task(name=CALL)
+    @app.task(name=CALL, shared=False)
     def call(call_id: str) -> str:
         return carry_calls(runtime(), CallId(call_id))

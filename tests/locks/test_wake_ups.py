@@ -35,8 +35,22 @@ def test_an_emptied_redis_loses_no_later_wake_up(client: redis.Redis, prefix: st
     sender.send([FIRST])
     listener.hear(0.01)
     client.delete(f"{prefix}:wake")
+    let_a_millisecond_pass(client)  # ids are of the server's clock, and count within a millisecond
     sender.send([SECOND])
     assert listener.hear(0.01) == {SECOND}
+
+
+def let_a_millisecond_pass(client: redis.Redis) -> None:
+    """Until the server's clock shows another one."""
+    began = milliseconds(client)
+    while milliseconds(client) == began:
+        pass
+
+
+def milliseconds(client: redis.Redis) -> int:
+    """What the server's clock shows, since 1970."""
+    seconds, micros = client.time()
+    return int(seconds) * 1_000 + int(micros) // 1_000
 
 
 def test_a_dead_server_holds_no_sender_up_twice() -> None:

@@ -94,6 +94,12 @@ def test_the_tasks_of_the_application_are_the_published_names() -> None:
     assert own == published - {"umbel.names"}
 
 
+def test_other_applications_of_the_process_do_not_get_them() -> None:
+    register_tasks(Celery("t", broker="memory://", set_as_current=False))
+    other = Celery("other", broker="memory://", set_as_current=False)
+    assert not [name for name in other.tasks if name.startswith("umbel.")]
+
+
 @pytest.mark.parametrize(
     "banned",
     [
@@ -126,5 +132,5 @@ def test_nobody_writes(banned: str) -> None:
 def test_task_bodies_are_one_line_that_hands_over() -> None:
     text = (ROOT / "tasks/app.py").read_text()
     for name in ("STEP", "CALL"):
-        body = text.split(f"@app.task(name={name})")[1].split("\n\n")[0]
+        body = text.split(f"@app.task(name={name}, shared=False)")[1].split("\n\n")[0]
         assert len(body.strip().splitlines()) == 2

@@ -3,7 +3,8 @@
 import functools
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final, ParamSpec
 
@@ -14,7 +15,7 @@ from umbel.errors import Rejected, UmbelError, Unavailable
 
 Parameters = ParamSpec("Parameters")
 
-_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(KeyboardInterrupt):
@@ -27,14 +28,69 @@ class Terminated(KeyboardInterrupt):
         """Nobody is there to be told."""
 
 
+class _Interrupts:
+    """What signals asked for, where an exception cannot be relied on to arrive."""
+
+    def __init__(self) -> None:
+        self._are_held = False
+        self._asked: KeyboardInterrupt | None = None
+
+    def listen(self) -> None:
+        """Take the signals that end a command, from now on."""
+        self._asked = None
+        for number in _ENDING_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                signal.signal(number, self.take)
+
+    def take(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self._asked = KeyboardInterrupt() if number == signal.SIGINT else Terminated(number)
+        if not self._are_held:
+            raise self._asked
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        self._asked, self._are_held = None, True
+        try:
+            yield
+        finally:
+            self._are_held = False
+        self.raise_asked()
+
+    def raise_asked(self) -> None:
+        if self._asked is not None:
+            raise self._asked
+
+
+_interrupts: Final = _Interrupts()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Around heavy imports: an interrupt is raised after them.
+
+    In the middle of an import Python may lose it (callbacks of import locks print an exception and
+    go on) or end the process by the signal although it was handled (exec() of a dataclass).
+    """
+    with _interrupts.held():
+        yield
+
+
+def raise_if_interrupted() -> None:
+    """Raise an interrupt that was asked for and got lost on its way (in a destructor, a callback).
+
+    Raises:
+        KeyboardInterrupt: it was asked for.
+    """
+    _interrupts.raise_asked()
+
+
 def ends_with_code(command: Callable[Parameters, int]) -> Callable[Parameters, None]:
     """A command that exits with the code it returns, or with the one of its error."""
 
     @functools.wraps(command)
     def ending(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
-        for number in _ENDING_SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                signal.signal(number, _terminate)
+        _interrupts.listen()
         try:
             code = command(*args, **kwargs)
         except (UmbelError, KeyboardInterrupt) as error:
@@ -69,7 +125,3 @@ def exit_code_of(error: BaseException) -> int:
 def say(message: str) -> None:
     """One message on stderr, under our name."""
     sys.stderr.write(f"umbel: {message}\n")
-
-
-def _terminate(number: int, _frame: FrameType | None) -> None:
-    raise Terminated(number)

@@ -8,7 +8,7 @@ import typer
 from tasks.app import broker_app
 from tasks.log_setup import LogSetup
 from umbel.cli import exits
-from umbel.cli.ending import say
+from umbel.cli.ending import importing, say
 from umbel.errors import Misconfigured
 from umbel.settings import Settings, load_settings
 
@@ -23,7 +23,8 @@ def flower_command() -> int:
     app = broker_app(settings)
     LogSetup(settings).start("flower")
     # Not at the top: these libraries are slow to load, and the settings may be refused.
-    from umbel.flower_server import ClosedFlower
+    with importing():
+        from umbel.flower_server import ClosedFlower
 
     flower = ClosedFlower(app, auth)
     if not _is_loopback(host):

@@ -14,6 +14,7 @@ from tasks.acceptance import NewRequest, accept, configured_agent
 from tools.registry import ToolRegistry
 from umbel.cli import exits
 from umbel.cli.early_checks import check_given_servers, checked_tools
+from umbel.cli.ending import importing, raise_if_interrupted
 from umbel.cli.endpoints import ChosenModel, chosen_model
 from umbel.cli.moments import Moment, Progress, RunAccepted, RunSettled, Topic
 from umbel.cli.places import Place, prepare_database, running_servers
@@ -186,6 +187,7 @@ class RunCommand:
                 self._screen.show(moment)
 
     def _watch(self, health: WorkerHealth) -> None:
+        raise_if_interrupted()
         for name in health.newly_ready():
             self._tell("workers", f"{name} is ready")
         for remark in health.remarks():
@@ -229,10 +231,11 @@ class RunCommand:
 def ring(settings: Settings, run_id: RunId) -> None:
     """Announce the run's first step to the workers; a lost announcement only costs seconds."""
     # Not at the top: half a second of imports, while the workers are starting anyway.
-    from tasks.app import make_app
-    from tasks.ringing import Ringer
+    with importing():
+        from tasks.app import make_app
+        from tasks.ringing import Ringer
 
-    app = make_app(settings)
+        app = make_app(settings)
     Ringer(app).ring_step(run_id, 1)
     app.close()
 

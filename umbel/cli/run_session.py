@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from umbel.cli.ending import exit_code_of, is_silent, say
+from umbel.cli.ending import exit_code_of, importing, is_silent, say
 from umbel.cli.json_screen import JsonScreen
 from umbel.cli.moments import Progress, Stopped
 from umbel.cli.request_text import request_text
@@ -39,7 +39,8 @@ def run_session(
     try:
         screen.show(Progress(topic="request", text=text[:_REQUEST_CHARS]))
         # Heavy, a second on a small machine: the first line must not wait for it.
-        from umbel.cli.run_command import RunCommand, RunOptions
+        with importing():
+            from umbel.cli.run_command import RunCommand, RunOptions
 
         command = RunCommand(
             settings,

@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from umbel.cli.ending import exit_code_of, say
+from umbel.cli.ending import exit_code_of, importing, say
 from umbel.cli.json_lines import write_json
 from umbel.cli.running_system import refuse_running
 from umbel.cli.up_happenings import SystemFailed
@@ -19,8 +19,8 @@ def up_command(data: Path | None, *, is_json: bool) -> int:
     try:
         refuse_running(data)
         settings = load_settings()
-        # Heavy, a second on a small machine.
-        from umbel.cli.up_system import UpSystem
+        with importing():  # heavy, a second on a small machine
+            from umbel.cli.up_system import UpSystem
 
         system = UpSystem(settings, data, began=began)
         system.run(JsonWriter(sys.stdout) if is_json else TextWriter(sys.stdout))
