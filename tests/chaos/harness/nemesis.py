@@ -156,6 +156,16 @@ def _crash_postgres(nemesis: Nemesis, number: signal.Signals) -> str | None:
     return number.name
 
 
+def _lose_answer(nemesis: Nemesis) -> str | None:
+    return "one connection" if nemesis.servers.wire.lose_an_answer(nemesis.chance) else None
+
+
+def _hold_answer(nemesis: Nemesis) -> str | None:
+    seconds = nemesis.chance.uniform(0.5, 8.0)
+    is_held = nemesis.servers.wire.hold_an_answer(nemesis.chance, seconds)
+    return f"one connection for {seconds:.1f} s" if is_held else None
+
+
 def _lose_valkey(nemesis: Nemesis) -> str | None:
     if nemesis.servers.valkey_is_down.is_set():
         return None
@@ -173,6 +183,9 @@ FAULTS: Final[dict[str, tuple[float, Callable[[Nemesis], str | None]]]] = {
     "empty Valkey": (5, lambda n: n.servers.empty_valkey()),
     "lose Valkey": (2, _lose_valkey),
     "cut Valkey connections": (3, lambda n: n.servers.cut_valkey()),
+    "lose a database's answer": (6, _lose_answer),
+    "hold a database's answer": (3, _hold_answer),
+    "cut database connections": (0.7, lambda n: f"{n.servers.wire.cut()} connections"),
     "end a database session": (
         5,
         lambda n: n.servers.end_sessions(n.chance, all_of_them=False),

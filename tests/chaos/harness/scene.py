@@ -63,7 +63,7 @@ def a_scene(
         stack.callback(database.close)
         app = publisher(servers.place)
         stack.callback(app.close)
-        crew = stack.enter_context(Crew(servers.place, variables, application))
+        crew = stack.enter_context(Crew(servers.place_of_workers, variables, application))
         owners = Owners(
             database,
             Ringer(app),

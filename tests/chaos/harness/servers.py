@@ -7,12 +7,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import psycopg
 import redis
 
 from models.migration import migrate
+from tests.chaos.harness.wire import Wire, wire_to
 from tests.services import Place
 from umbel.embedded import EmbeddedServers, embedded_servers
 from umbel.embedded.server_process import EmbeddedServer
@@ -35,9 +37,12 @@ WHERE application_name LIKE 'umbel-%%' AND application_name <> %s
 class Servers:
     """Both servers, running."""
 
-    def __init__(self, embedded: EmbeddedServers) -> None:
+    def __init__(self, embedded: EmbeddedServers, wire: Wire, url_through_wire: str) -> None:
         self._postgres, self._valkey = embedded.processes
         self.place = Place(embedded.database_url, embedded.redis_url, PREFIX)
+        self.place_of_workers = replace(self.place, database_url=url_through_wire)
+        """The same, with what may be cut in between."""
+        self.wire = wire
         self.postgres_is_down = threading.Event()
         self.valkey_is_down = threading.Event()
 
@@ -128,8 +133,8 @@ def running_servers() -> Iterator[Servers]:
     Raises:
         AssertionError: the database would not survive a crash: it proves nothing.
     """
-    with embedded_servers() as embedded:
-        servers = Servers(embedded)
+    with embedded_servers() as embedded, wire_to(embedded.database_url) as (wire, url):
+        servers = Servers(embedded, wire, url)
         migrate(servers.place.database_url)
         with servers.connect() as connection:
             for setting in ("fsync", "synchronous_commit"):
