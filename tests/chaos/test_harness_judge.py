@@ -1,6 +1,7 @@
 """The harness notices: each lie of a record, or of a world, is found by the rule it breaks."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -139,6 +140,25 @@ def asked_for_nothing(database: Database, ledger: Ledger, run_id: RunId, _: Call
     ledger.acks.clear()
 
 
+def done_unasked(_: Database, ledger: Ledger, __: RunId, ___: CallId) -> None:
+    ledger.accepted[0] = replace(ledger.accepted[0], asks=True)
+
+
+def done_with_other_bytes(_: Database, ledger: Ledger, __: RunId, call_id: CallId) -> None:
+    ledger.accepted[0] = replace(ledger.accepted[0], asks=True)
+    ledger.note_allowed(call_id, "0.1.2")
+
+
+def done_in_spite_of_a_no(_: Database, ledger: Ledger, run_id: RunId, call_id: CallId) -> None:
+    ledger.accepted[0] = replace(ledger.accepted[0], asks=True)
+    ledger.note_allowed(call_id, KEY)
+    ledger.note_ack(Ack("deny", run_id, call_id))
+
+
+def denied_in_vain(_: Database, ledger: Ledger, run_id: RunId, call_id: CallId) -> None:
+    ledger.note_ack(Ack("deny", run_id, call_id))
+
+
 def numbered_with_a_gap(database: Database, _: Ledger, run_id: RunId, __: CallId) -> None:
     change(database, "UPDATE runs SET next_seq = next_seq + 1 WHERE id = %(id)s", id=run_id)
 
@@ -157,6 +177,10 @@ LIES: list[tuple[Lie, str]] = [
     (verified_in_vain, "forgotten word"),
     (asked_unseen, "invisible model call"),
     (asked_for_nothing, "unexplained model call"),
+    (done_unasked, "change without approval"),
+    (done_with_other_bytes, "change without approval"),
+    (done_in_spite_of_a_no, "change without approval"),
+    (denied_in_vain, "forgotten word"),
     (numbered_with_a_gap, "broken rule of the record"),
 ]
 

@@ -144,6 +144,8 @@ def _let_owners_act(plan: Plan, scene: Scene, nemesis: Nemesis) -> None:
         owners.do_something()
     if owners.chance.random() < 0.1:
         owners.say_what_happened()
+    if owners.chance.random() < 0.3:
+        owners.decide()
 
 
 def _is_enough(plan: Plan, scene: Scene, nemesis: Nemesis) -> bool:
@@ -188,6 +190,7 @@ def _until_settled(scene: Scene, outcome: Outcome, seconds: float) -> None:
     deadline, pause = time.monotonic() + seconds, threading.Event()
     while scene.owners.unsettled() != 0 and time.monotonic() < deadline:
         _replace_fallen(scene, outcome)
+        scene.owners.decide(everywhere=True)
         pause.wait(0.1)
 
 

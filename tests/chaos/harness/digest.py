@@ -125,9 +125,11 @@ def _carry(
             owners.enter()
         else:
             pause.wait(0.02)
+        owners.decide(everywhere=True)
     deadline = time.monotonic() + _LONGEST_SETTLE_SECONDS
     while owners.unsettled() != 0:
         assert time.monotonic() < deadline, f"runs do not settle:\n{scene.crew.log()}"
+        owners.decide(everywhere=True)
         pause.wait(0.02)
     seconds = time.monotonic() - began
     return Leg(owners.entered, seconds, len(wipes or []), _lines(scene.database))

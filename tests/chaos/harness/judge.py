@@ -17,6 +17,7 @@ RULES: Final = {
     "failed run": "a run fails, which no fault may cause",
     "change done twice": "the same change was done more than once",
     "change without intent": "a change was done that no receipt speaks of",
+    "change without approval": "a change was done to which its owner had not said yes, or said no",
     "false receipt": "a receipt says done and nothing was, or not done and it was",
     "unknown not shown": "a change was done, and its call is neither done nor unknown",
     "forgotten word": "an owner was told that it counts, and the record has no trace of it",
@@ -66,6 +67,8 @@ SELECT run_id, kind, count(*)::int AS n FROM events
 WHERE kind IN ('run.stopping', 'run.resumed') GROUP BY run_id, kind
 """
 _STEERS: Final = "SELECT id FROM steers"
+_APPROVALS: Final = "SELECT call_id, word FROM approvals WHERE word IN ('granted', 'denied')"
+_WORD_OF: Final = {"approve": "granted", "deny": "denied"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Judge:
         return [
             *self._lost_and_failed(),
             *self._changes(),
+            *self._approvals(),
             *self._receipts(),
             *self._words(),
             *self._model_calls(),
@@ -131,6 +135,15 @@ class Judge:
                     effect.run_id,
                 )
 
+    def _approvals(self) -> Iterator[Violation]:
+        """Of changes that wait for their owner: no yes, no change."""
+        asking = {accepted.run_id for accepted in self.ledger.accepted if accepted.asks}
+        denied = {ack.ref for ack in self.ledger.acks if ack.verb == "deny"}
+        for effect in self.ledger.effects:
+            is_allowed = self.ledger.allowed.get(effect.call_id) == effect.key
+            if effect.run_id in asking and (not is_allowed or effect.call_id in denied):
+                yield Violation("change without approval", effect.key, effect.run_id)
+
     def _receipts(self) -> Iterator[Violation]:
         done = {effect.call_id for effect in self.ledger.effects}
         for row in self._rows(_RECEIPTS):
@@ -149,11 +162,14 @@ class Judge:
             for row in self._rows(_RECEIPTS)
             if row["verified"]
         }
+        decided = {(row["call_id"], row["word"]) for row in self._rows(_APPROVALS)}
         events = {(row["run_id"], row["kind"]): row["n"] for row in self._rows(_STOPS)}
         told = Counter((ack.verb, ack.run_id) for ack in self.ledger.acks)
         for ack in self.ledger.acks:
-            if (ack.verb == "steer" and ack.ref not in steers) or (
-                ack.verb == "verify" and ack.ref not in verified
+            if (
+                (ack.verb == "steer" and ack.ref not in steers)
+                or (ack.verb == "verify" and ack.ref not in verified)
+                or (ack.verb in _WORD_OF and (ack.ref, _WORD_OF[ack.verb]) not in decided)
             ):
                 yield Violation("forgotten word", f"{ack.verb} {ack.ref}", ack.run_id)
         for verb, kind in (("stop", "run.stopping"), ("resume", "run.resumed")):

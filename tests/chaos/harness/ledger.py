@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-Verb = Literal["stop", "steer", "resume", "verify"]
+Verb = Literal["stop", "steer", "resume", "verify", "approve", "deny"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,8 @@ class Accepted:
     """Its number, which its model has in its name."""
     run_id: str
     thread_id: str
+    asks: bool = False
+    """Its changes wait for the owner's approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Ack:
     verb: Verb
     run_id: str
     ref: str
-    """The correction's id, or the call and what was said of it."""
+    """The correction's id, or the call and what was said of its outcome, or decided upon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Ledger:
     effects: list[Effect] = field(default_factory=list)
     asked: Counter[tuple[int, int]] = field(default_factory=Counter)
     """Requests at the model by run and step."""
+    allowed: dict[str, str] = field(default_factory=dict)
+    """What owners have said yes to, whether or not they were answered: the key by call."""
     tool_calls: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -62,6 +66,11 @@ class Ledger:
         """An owner was told that it counts."""
         with self._lock:
             self.acks.append(ack)
+
+    def note_allowed(self, call_id: str, key: str) -> None:
+        """An owner says yes; what was allowed may be done from now on."""
+        with self._lock:
+            self.allowed[call_id] = key
 
     def note_asked(self, run: int, step: int) -> None:
         """A request arrived at the model; it is paid for from now on."""

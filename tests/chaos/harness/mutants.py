@@ -13,9 +13,10 @@ from models.calls import CallRow, Settled, Started
 from models.database import Database
 from models.outcomes import change_outcome, outcome_parameters
 from scheduler.sweeper import Sweeper
-from tasks import broker_watch, claiming, tool_call
+from tasks import broker_watch, claiming, step, tool_call
 from tools import execution
 from tools.definition import Tool
+from tools.preflight import Cleared
 from tools.result import error_text
 from umbel.contracts import CallId, RunId, WorkerId
 
@@ -114,6 +115,12 @@ def _answer_without_listening() -> None:
     _cut(hot, "DECIDE_ANSWER", " AND steers = %(steers)s", "")
 
 
+def _ask_nobody() -> None:
+    """A change of a run that asks is sent without its owner's approval."""
+    _replace(step, "permission_check", lambda *_: lambda call: Cleared(call.arguments_text))
+    _replace(tool_call, "refusal_of", lambda *_: None)
+
+
 MUTANTS: Final = {
     "send_again": Mutant(_send_again, ("change done twice",)),
     "errors_are_certain": Mutant(_take_errors_for_certain, ("false receipt",)),
@@ -121,6 +128,7 @@ MUTANTS: Final = {
     "forget_the_dead": Mutant(_forget_the_dead, ("unsettled run",)),
     "ring_once": Mutant(_ring_once, ("unsettled run",)),
     "repeat_is_new": Mutant(_take_a_repeat_for_new, ("change done twice",)),
+    "ask_nobody": Mutant(_ask_nobody, ("change without approval",)),
     "answer_unheard": Mutant(_answer_without_listening, ("broken rule of the record",)),
 }
 

@@ -1,19 +1,23 @@
-"""The people: they hand in requests, correct, stop, resume, and say what became of changes.
+"""The people: they hand in requests, correct, stop, resume, approve, say what became of changes.
 
 What they were told counts is in the ledger; what failed on the way to them they do not rely on.
 """
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from loop.policy import PermissionMode
+from models.approvals import deny_call, grant_call
+from models.calls import ReadyCall
 from models.database import Database, Row
 from models.owner import resume_run, steer_run, stop_run, verify_receipt
 from tasks.acceptance import AgentSpec, NewRequest, accept
 from tasks.ringing import Ringer
 from tests.chaos.harness.ledger import Accepted, Ack, Ledger
-from tests.chaos.harness.script import TOOLS, model_of, request_of
+from tests.chaos.harness.script import TOOLS, Script, model_of, request_of
 from tools.registry import ToolRegistry
 from umbel.contracts import CallId, Principal, RunId, ThreadId, new_id
 from umbel.errors import Unavailable
@@ -21,21 +25,15 @@ from umbel.names import SteerMode, Verification
 
 Result = TypeVar("Result")
 
-AGENT: Final = AgentSpec(
-    name="chaos",
-    tools=list(TOOLS),
-    policy={
-        "permission_mode": "full_access",
-        "retry_base_seconds": 0.2,
-        "retry_max_seconds": 1.0,
-    },
-)
 SURE_AFTER_SECONDS: Final = 12.0
 """Nobody is frozen for so long: what has not happened by then will not happen any more."""
 _TENANTS: Final = 3
 _UNKNOWN: Final = f"""
 SELECT c.id, c.run_id, c.settled_at < now() - interval '{SURE_AFTER_SECONDS:g} seconds' AS is_old
 FROM calls c WHERE c.state = 'unknown'
+"""
+_ASKED: Final = """
+SELECT id, run_id, args_text, args_sha FROM calls WHERE state = 'awaiting_approval'
 """
 _AT_REST: Final = "SELECT id, status FROM runs WHERE status IN ('paused', 'failed', 'cancelled')"
 _UNSETTLED: Final = """
@@ -52,6 +50,7 @@ class Owners:
     registry: ToolRegistry
     ledger: Ledger
     chance: random.Random
+    script: Script
     _pending: tuple[int, RunId, ThreadId | None] | None = None
     _tenants: dict[str, str] = field(default_factory=dict)
 
@@ -73,11 +72,13 @@ class Owners:
             run_id=run_id,
             thread_id=thread_id,
         )
-        accepted = _told(lambda: accept(self.database, self.registry, AGENT, request))
+        asks = self.script.asks_first(number)
+        agent = _agent("ask" if asks else "full_access")
+        accepted = _told(lambda: accept(self.database, self.registry, agent, request))
         if accepted is None:
             return False
         self._pending = None
-        self.ledger.note_accepted(Accepted(number, run_id, accepted.thread_id))
+        self.ledger.note_accepted(Accepted(number, run_id, accepted.thread_id, asks))
         if not accepted.is_queued:
             self.ringer.ring_step(run_id, 1)
         return True
@@ -108,6 +109,16 @@ class Owners:
             has_happened = self.ledger.effect_of(row["id"]) is not None
             if everywhere or (self.chance.random() < 0.2 and (has_happened or row["is_old"])):
                 self._verify(RunId(row["run_id"]), CallId(row["id"]), has_happened=has_happened)
+
+    def decide(self, *, everywhere: bool = False) -> None:
+        """Approve and deny changes that wait for it.
+
+        Args:
+            everywhere: decide upon all of them, not upon some.
+        """
+        for row in self._query(_ASKED) or []:
+            if everywhere or self.chance.random() < 0.2:
+                self._decide(RunId(row["run_id"]), CallId(row["id"]), row)
 
     def resume_all(self) -> int:
         """Let every run that is at rest and not cancelled go on; how many there were."""
@@ -154,6 +165,28 @@ class Owners:
         if left is not None:
             self.ledger.note_ack(Ack("verify", run_id, f"{call_id} {word}"))
 
+    def _decide(self, run_id: RunId, call_id: CallId, row: Row) -> None:
+        owner, key, sha = self._owner(run_id), json.loads(row["args_text"])["key"], row["args_sha"]
+        if self.script.is_allowed(key):
+            self.ledger.note_allowed(call_id, key)
+            granted = _told(lambda: grant_call(self.database, call_id, owner, sha))
+            if granted is None:
+                return
+            self.ledger.note_ack(Ack("approve", run_id, call_id))
+            self._ring(run_id, granted.ready, None)
+        else:
+            denied = _told(lambda: deny_call(self.database, call_id, owner, sha, "Not this one."))
+            if denied is None:
+                return
+            self.ledger.note_ack(Ack("deny", run_id, call_id))
+            self._ring(run_id, denied.settled.next_call, denied.settled.next_step)
+
+    def _ring(self, run_id: RunId, call: ReadyCall | None, step: int | None) -> None:
+        if call is not None:
+            self.ringer.ring_call(call.call_id, call.tool)
+        if step is not None:
+            self.ringer.ring_step(run_id, step)
+
     def _owner(self, run_id: str) -> Principal:
         number = next(a.run for a in self.ledger.accepted if a.run_id == run_id)
         return _owner_of(number)
@@ -168,6 +201,11 @@ class Owners:
     def _query(self, sql: str) -> list[Row] | None:
         rows = _told(lambda: self.database.run((sql, {})))
         return None if rows is None else rows[0]
+
+
+def _agent(permission: PermissionMode) -> AgentSpec:
+    policy = {"retry_base_seconds": 0.2, "retry_max_seconds": 1.0, "permission_mode": permission}
+    return AgentSpec(name="chaos", tools=list(TOOLS), policy=policy)
 
 
 def _owner_of(number: int) -> Principal:

@@ -47,7 +47,8 @@ def a_scene(
     with contextlib.ExitStack() as stack:
         servers = stack.enter_context(running_servers())
         ledger = Ledger()
-        address = stack.enter_context(Outside(Script(seed), ledger).listening())
+        script = Script(seed)
+        address = stack.enter_context(Outside(script, ledger).listening())
         variables = {
             "UMBEL_MODEL_BASE_URL": f"{address}/v1",
             "UMBEL_API_KEY": "scripted",
@@ -70,6 +71,7 @@ def a_scene(
             load_registry((_TOOLS,)),
             ledger,
             random.Random(f"{seed} owners"),
+            script,
         )
         crew.take_posts()
         yield Scene(servers, crew, database, ledger, owners)

@@ -48,6 +48,14 @@ class Script:
         ]
         return {"text": f"Step {step}.", "tool_calls": calls, "usage": usage}
 
+    def asks_first(self, run: int) -> bool:
+        """Whether the changes of a run wait for its owner's approval: of one in four."""
+        return self._chance(run, "asks").random() < 0.25
+
+    def is_allowed(self, key: str) -> bool:
+        """What the owner decides upon a change: yes to four in five."""
+        return self._chance(key, "allowed").random() < 0.8
+
     def thinking_seconds(self, run: int, step: int) -> float:
         """How long the model takes; most of it while its answer is on its way."""
         return self._chance(run, step, "model").uniform(0.05, 0.5)
