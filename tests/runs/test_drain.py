@@ -115,3 +115,27 @@ def test_a_change_is_finished_and_a_read_that_claims_a_result_is_run_again(
     assert len(scene.entries("change")) == len(set(scene.entries("change"))) == 2, "each sent once"
     assert len(scene.entries("stubborn")) == 2
     assert violations(scene.database) == []
+
+
+@pytest.mark.slow
+def test_suspects_of_a_control_worker_that_ends_are_handed_back_and_stay_suspects(
+    scene: DrainScene,
+) -> None:
+    first = scene.workers.start("control", "prefork", concurrency=2)
+    scene.workers.start("beat")
+    scene.workers.wait_ready()
+    for _ in range(2):
+        scene.accept()
+    scene.query("UPDATE runs SET losses = 1, ring_at = NULL RETURNING id")
+    wait_until(lambda: scene.model.open_streams == 2, PATIENCE_SECONDS, "both suspects stream")
+
+    assert scene.end(first) < PROMISED_SECONDS
+    assert scene.number(HELD) == 0
+    assert scene.number("SELECT count(*) FROM runs WHERE work = 'ready' AND losses = 1") == 2
+
+    scene.hurry()
+    scene.workers.start("control", "prefork", concurrency=2)
+    wait_until(lambda: scene.completed == 2, PATIENCE_SECONDS, "both runs completed")
+    assert scene.number("SELECT count(*) FROM model_calls") == scene.model.requests
+    assert scene.number("SELECT count(*) FROM model_calls WHERE state <> 'closed'") == 0
+    assert violations(scene.database) == []
