@@ -244,6 +244,17 @@ def find_run(connection: Connection, run_id: str, *, tenant: str | None = None) 
     return run_of(rows[0]) if len(rows) == 1 else None
 
 
+def run_ids(
+    connection: Connection, beginning: str, *, tenant: str | None, limit: int
+) -> list[RunId]:
+    """Ids that begin so, the first ones; of `tenant`, if given."""
+    query = select(runs.c.id).where(runs.c.id.startswith(beginning, autoescape=True))
+    if tenant is not None:
+        query = query.where(runs.c.tenant == tenant)
+    rows = connection.execute(query.order_by(runs.c.id).limit(limit))
+    return [RunId(row.id) for row in rows]
+
+
 RUN_QUERY: Final = (
     select(
         runs,

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, cast
 
@@ -96,7 +97,9 @@ def _filter_of(options: ListOptions) -> RunFilter:
 def _checked(what: str, values: Sequence[str], known: Sequence[str]) -> Sequence[str]:
     unknown = next((value for value in values if value not in known), None)
     if unknown is not None:
-        raise InvalidInput(f"{what} {unknown!r} is none of {', '.join(known)}.")
+        alike = get_close_matches(unknown.lower(), known, n=1)
+        meant = f" Did you mean {alike[0]}?" if alike else ""
+        raise InvalidInput(f"{what} {unknown!r} is none of {', '.join(known)}.{meant}")
     return values
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from models.database import Database
-from models.runs import RunRow, find_run
+from models.runs import RunRow, find_run, run_ids
 from umbel.cli.places import database_for_reading
 from umbel.cli.running_system import find_running, settings_in_use
 from umbel.contracts import RunId
@@ -17,6 +17,7 @@ from umbel.errors import NotFound
 from umbel.settings import Settings, load_settings
 
 _LEAST_PREFIX: Final = 5
+_MOST_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,16 @@ class Record:
         if len(run) >= _LEAST_PREFIX:
             row = find_run(connection, run, tenant=self.tenant)
         if row is None:
-            raise NotFound(f"There is no single run {run!r}; `umbel runs list` shows the ids.")
+            raise NotFound(self._why_none(connection, run))
         return row
+
+    def _why_none(self, connection: Connection, run: str) -> str:
+        begun = run_ids(connection, run, tenant=self.tenant, limit=_MOST_SHOWN + 1)
+        if len(run) < _LEAST_PREFIX or not begun:
+            return f"There is no run {run!r}; `{self.command('list')}` shows the ids."
+        others = ", and others" if len(begun) > _MOST_SHOWN else ""
+        shown = ", ".join(begun[:_MOST_SHOWN])
+        return f"{run!r} begins the ids of several runs: {shown}{others}. Write more of one."
 
     def id_of(self, run: str | None) -> RunId | None:
         """The whole id of the run that a list is narrowed to; None: it is not.

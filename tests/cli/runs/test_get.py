@@ -63,6 +63,22 @@ def test_one_run_shows_its_answer_and_is_found_by_the_beginning_of_its_id(
     assert [call["args_text"] for call in facts["calls_made"]] == ['{"path":"."}'] * 2
 
 
+def test_a_beginning_of_several_ids_is_refused_with_the_ids(database: Database) -> None:
+    ids = sorted(a_run(database).run_id for _ in range(7))
+    with pytest.raises(NotFound) as refused:
+        get_command("run_0", None, is_json=False)
+    assert all(run_id in str(refused.value) for run_id in ids[:5])
+    assert ids[5] not in str(refused.value)
+    assert "and others" in str(refused.value)
+
+
+@pytest.mark.parametrize("run", ["run_", "run_0unheard"])
+def test_an_unknown_id_is_refused_with_where_ids_are_shown(database: Database, run: str) -> None:
+    a_run(database)
+    with pytest.raises(NotFound, match="no run .* `umbel runs list` shows the ids"):
+        get_command(run, None, is_json=False)
+
+
 def test_steps_show_every_model_attempt_and_call(
     database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,6 +146,7 @@ def test_options_of_the_list_reach_the_record(
     ("options", "said"),
     [
         (ListOptions(statuses=("done",)), "'done' is none of queued, running"),
+        (ListOptions(statuses=("Complete",)), "Did you mean completed?"),
         (ListOptions(reasons=("tired",)), "'tired' is none of approval_required"),
         (ListOptions(age="2"), "such as 90s, 2h or 3d"),
         (ListOptions(age="0h"), "such as 90s, 2h or 3d"),
