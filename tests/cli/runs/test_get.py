@@ -75,7 +75,7 @@ def test_a_beginning_of_several_ids_is_refused_with_the_ids(database: Database) 
 @pytest.mark.parametrize("run", ["run_", "run_0unheard"])
 def test_an_unknown_id_is_refused_with_where_ids_are_shown(database: Database, run: str) -> None:
     a_run(database)
-    with pytest.raises(NotFound, match="no run .* `umbel runs list` shows the ids"):
+    with pytest.raises(NotFound, match=r"no run .* `umbel runs list` shows the ids"):
         get_command(run, None, is_json=False)
 
 
