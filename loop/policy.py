@@ -7,6 +7,8 @@ from pydantic import ConfigDict, Field
 from umbel.contracts import Frozen
 
 PermissionMode = Literal["full_access", "ask"]
+Reducer = Literal["prune", "cut", "compress"]
+"""Old results become a line each; whole steps give way to a summary; results are shortened."""
 
 
 class Policy(Frozen):
@@ -41,6 +43,20 @@ class Policy(Frozen):
     """Times an answer that was cut at the output limit is asked to go on."""
     result_view_chars: int = Field(default=16_000, ge=200)
     """What the prompt shows of a result at most; the whole stays in evidence."""
+    context_share: float = Field(default=0.9, gt=0, le=1)
+    """Share of the model's window that a request may fill."""
+    reserve_in_share: bool = True
+    """The answer's room is taken from that share; False: from the whole window."""
+    context_low_share: float = Field(default=0.6, gt=0, le=1)
+    """Share of its budget to which a request that is too large is reduced."""
+    reducers: tuple[Reducer, ...] = Field(default=("prune", "cut", "compress"), strict=False)
+    """How it is reduced, in this order."""
+    protected_steps: int = Field(default=2, ge=1, le=100)
+    """The latest steps, which are reduced last."""
+    summary_share: float = Field(default=0.1, gt=0, le=0.5)
+    """Share of the budget that the summary of earlier steps may have."""
+    size_retries: int = Field(default=2, ge=0, le=10)
+    """Times a request that the endpoint refused for its size is sent again, smaller each time."""
     max_output_tokens: int | None = Field(default=None, ge=1)
     """Tokens one reply may have; None: as many as the endpoint gives."""
     permission_mode: PermissionMode = "ask"

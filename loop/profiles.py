@@ -10,7 +10,13 @@ DEFAULT_PROFILE: Final = "steward"
 
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "steward": {"repeat_unchanged": 3, "repeat_failures": 3},
-    "plain": {"repeat_failures": 3, "empty_retries": 1},
+    "plain": {
+        "repeat_failures": 3,
+        "empty_retries": 1,
+        "context_share": 0.8,
+        "reserve_in_share": False,
+        "reducers": ("cut", "compress"),
+    },
 }
 """Only what differs from `Policy`'s defaults is written down."""
 

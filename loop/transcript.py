@@ -2,7 +2,7 @@
 
 The transcript is, run by run of the thread, what people wrote, then per step the reply and one
 result per call in the order the model asked; a correction stands between two steps, never between
-a call and its result.
+a call and its result. A shape leaves the oldest of it out, and a summary stands in its place.
 `RequestManifest` names everything a request was built from; the same manifest and the same record
 give the same bytes at any later time.
 """
@@ -22,6 +22,8 @@ from loop.request import (
     UserMessage,
 )
 from loop.response import ModelTurn
+from loop.shape import WHOLE, Lens, Place, Shape, Sources
+from loop.weight import Weight
 from umbel.contracts import Frozen
 from umbel.errors import InvariantBroken
 
@@ -30,6 +32,12 @@ CONTINUE: Final = (
     "Your answer was cut at the output limit. Go on exactly where it stopped, without repeating "
     "anything."
 )
+GO_ON: Final = "What came before is summarised above. Go on with the request."
+NOT_KNOWN: Final = (
+    '{"error":{"code":"unknown_outcome","message":"Nobody knows whether this change happened."}}'
+)
+"""The view of a change whose outcome nobody knew when the run began."""
+UNRESOLVED: Final = "Nobody knew when this was written whether these changes had happened:"
 
 
 class RequestManifest(Frozen):
@@ -43,6 +51,14 @@ class RequestManifest(Frozen):
     """The last step whose reply and results are in the request; 0: none."""
     steers: int = 0
     """How many of the run's corrections are in the request."""
+    shape: Shape = WHOLE
+    """What it leaves out."""
+    weight: Weight | None = None
+    """How large it was; None: it was not weighed."""
+    refused: Weight | None = None
+    """The smallest request of the run that its endpoint refused for its size."""
+    sources: Sources | None = None
+    """It asks for a summary of this; None: it is a step's request."""
     form: dict[str, str | bool]
     """How the endpoint's adapter wrote it; the adapter alone reads this."""
 
@@ -67,6 +83,8 @@ class RecordedStep:
     calls: tuple[RecordedCall, ...]
     corrections: tuple[str, ...] = ()
     """What people wrote between the results before it and this reply."""
+    steers: int = 0
+    """How many of its run's corrections its request held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +94,20 @@ class RecordedRun:
     requests: tuple[str, ...]
     steps: tuple[RecordedStep, ...]
     """Its answer, if it gave one, is the last reply."""
+    run_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSummary:
+    """What stands for everything before the first step that is kept."""
+
+    text: str
+    unresolved: str = ""
+    """Changes among it whose outcome nobody knew, one a line."""
+    corrections: tuple[str, ...] = ()
+    """What people wrote to the first kept run before its first kept step, verbatim."""
+    steers: int = 0
+    """How many of that run's corrections these are, with those that were returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +127,34 @@ class RunRecord:
     """The thread's runs before this one."""
     cache_key: str | None = None
     """Names the conversation, for endpoints that cache by a key."""
+    run_id: str = ""
+    summary: RecordedSummary | None = None
+    """Of what is left out before the first step here."""
+
+    @property
+    def runs(self) -> tuple[RecordedRun, ...]:
+        """The runs of the thread that are kept, this one last."""
+        return (*self.earlier, RecordedRun(self.requests, self.steps, self.run_id))
 
 
-def build_request(record: RunRecord) -> ModelRequest:
-    """The request for the step after the last recorded one."""
+def build_request(record: RunRecord, shape: Shape = WHOLE) -> ModelRequest:
+    """The request for the step after the last recorded one.
+
+    Args:
+        record: everything from the shape's first kept step on, with the summary of what was before.
+        shape: how much of the results is shown.
+    """
     messages: list[Message] = []
     if record.instructions:
         messages.append(SystemMessage(record.instructions))
-    own = RecordedRun(record.requests, record.steps)
-    for run in (*record.earlier, own):
+    lens = lens_of(record, shape)
+    for at, run in enumerate(record.runs):
         messages.extend(UserMessage(text) for text in run.requests)
+        if at == 0 and record.summary is not None:
+            messages.extend(_summarised(record.summary))
         for step in run.steps:
             messages.extend(UserMessage(text) for text in step.corrections)
-            messages.extend(_messages_of(step))
+            messages.extend(_messages_of(step, lens, Place(run_id=run.run_id, step=step.step)))
     messages.extend(UserMessage(text) for text in record.corrections)
     return ModelRequest(
         model=record.model,
@@ -118,6 +165,11 @@ def build_request(record: RunRecord) -> ModelRequest:
     )
 
 
+def lens_of(record: RunRecord, shape: Shape) -> Lens:
+    """The shape over the runs of a record."""
+    return Lens(shape, {run.run_id: at for at, run in enumerate(record.runs)})
+
+
 def offered_tools(frozen: Iterable[dict[str, Any]]) -> tuple[OfferedTool, ...]:
     """The part of the run's frozen tools that the model is shown."""
     return tuple(
@@ -125,7 +177,15 @@ def offered_tools(frozen: Iterable[dict[str, Any]]) -> tuple[OfferedTool, ...]:
     )
 
 
-def _messages_of(step: RecordedStep) -> Iterable[Message]:
+def _summarised(summary: RecordedSummary) -> Iterable[Message]:
+    """Never instructions: what people wrote stays theirs, the summary is the model's own word."""
+    yield from (UserMessage(text) for text in summary.corrections)
+    lost = f"\n\n{UNRESOLVED}\n{summary.unresolved}" if summary.unresolved else ""
+    yield AssistantMessage(summary.text + lost)
+    yield UserMessage(GO_ON)  # some endpoints refuse two replies in a row
+
+
+def _messages_of(step: RecordedStep, lens: Lens, place: Place) -> Iterable[Message]:
     """The reply and exactly one result per call."""
     proposed = step.reply.calls
     if len(proposed) != len(step.calls):
@@ -145,4 +205,4 @@ def _messages_of(step: RecordedStep) -> Iterable[Message]:
     if step.reply.finish == "length" and not proposed:
         yield UserMessage(CONTINUE)
     for call in step.calls:
-        yield ToolMessage(call.call_id, call.name, call.view)
+        yield ToolMessage(call.call_id, call.name, lens.shown(place, call.call_id, call.view))
