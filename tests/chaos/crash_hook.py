@@ -11,25 +11,33 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
 from tasks.asking import StreamGivenUp
 from tasks.drain_reads import ReadInterrupted
-from umbel.errors import InvariantBroken
+from umbel.errors import ContractMismatch, InvariantBroken
 from umbel.faults import FaultInjected
 
-Action = Literal["kill", "pause", "raise", "delay", "cut", "break", "refuse", "drain"]
+Action = Literal["kill", "pause", "raise", "delay", "cut", "break", "change", "refuse", "drain"]
 """`pause` asks the outside to stop the whole worker; `cut` ends a read as a drain does, `drain` a
-stream; `break` finds a corrupt record; `refuse` is a broker that takes no message."""
+stream; `break` finds a corrupt record, `change` one that contradicts its hash; `refuse` is a broker
+that takes no message."""
 
 ORDERS: Final = "CRASH_ORDERS"
 ANY: Final = "any"
 BEAT: Final = "beat"
 DELAY_SECONDS: Final = 0.2
 _PAUSED: Final = ".paused"
+_ERRORS: Final[Mapping[str, Callable[[str], BaseException]]] = {
+    "cut": ReadInterrupted,
+    "drain": lambda _: StreamGivenUp("drain"),
+    "break": InvariantBroken,
+    "change": ContractMismatch,
+    "refuse": ConnectionError,
+}
 _LONGEST_PAUSE_SECONDS: Final = 120.0
 
 
@@ -107,16 +115,8 @@ def _carry_out(folder: Path, point: str, action: str) -> None:
             _wait_to_be_stopped(folder / f"{os.getpid()}{_PAUSED}")
         case "delay":
             threading.Event().wait(DELAY_SECONDS)
-        case "cut":
-            raise ReadInterrupted
-        case "drain":
-            raise StreamGivenUp("drain")
-        case "break":
-            raise InvariantBroken(point)
-        case "refuse":
-            raise ConnectionError(point)
         case _:
-            raise FaultInjected(point)
+            raise _ERRORS.get(action, FaultInjected)(point)
 
 
 def _wait_to_be_stopped(mark: Path) -> None:

@@ -10,6 +10,10 @@ from tests.chaos.points_ways import Ends, Hurt
 CHANGES: Final = ("send_mail", "slow_mail")
 _DISTURBANCES: Final = ("run.taken_over", "step.handed_back", "step.discarded", "step.fenced_out")
 _DECIDED: Final = ("dispatch", "answer")
+_ENDS_OF: Final = {
+    "break": ("failed", "corrupt_record"),
+    "change": ("paused", "contract_mismatch"),
+}
 
 
 def problems_of(hurt: Hurt, world: World, record: Record, *, taken: int) -> list[str]:
@@ -51,8 +55,9 @@ def _status(hurt: Hurt, record: Record) -> Iterator[str]:
         may_be.add(("cancelled", "owner_stop"))
     if kinds.count("run.taken_over") >= 3:
         may_be.add(("paused", "lost_worker"))
-    if any(order.action == "break" for order in hurt.way.leads):
-        may_be.add(("failed", "corrupt_record"))
+    may_be |= {_ENDS_OF[lead.action] for lead in hurt.way.leads if lead.action in _ENDS_OF}
+    if hurt.way.tool == "lost_tool":
+        may_be.add(("paused", "contract_mismatch"))
     if "run.resumed" in kinds or "verify" in hurt.way.verbs:
         may_be.add(("paused", "unknown_outcome"))  # known since: the owner has not resumed it again
     if any(call["is_late"] for call in record.calls):

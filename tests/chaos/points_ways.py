@@ -61,6 +61,8 @@ class Hurt:
 
 UNSENT: Final = Ends(asked=1, executed=0, status="paused", reason="unknown_outcome")
 SENT: Final = Ends(asked=1, executed=1, status="paused", reason="unknown_outcome")
+MISSING: Final = Ends(asked=1, executed=0, status="paused", reason="contract_mismatch")
+MISMATCHED: Final = Ends(asked=0, executed=0, status="paused", reason="contract_mismatch")
 FAILED: Final = Ends(asked=0, executed=0, status="failed", reason="corrupt_record")
 ASKED_AGAIN: Final = Ends(asked=3)
 READ_AGAIN: Final = Ends(executed=2)
@@ -73,6 +75,7 @@ LOST: Final = Way("lost_tool")
 UNHEARD: Final = Way(leads=(Order("step.claim_committed", "raise"),))
 BACK: Final = Way(leads=(Order("step.claimed", "raise"),))
 DRAINED: Final = Way(leads=(Order("step.claimed", "drain"),))
+CHANGED: Final = Way(leads=(Order("step.claimed", "change"),))
 BROKEN: Final = Way(leads=(Order("step.claimed", "break"),))
 UNAPPLIED: Final = Way(leads=(Order("decide.pre_commit", "raise"),))
 FORGOTTEN: Final = Way(leads=(*BACK.leads, Order("step.hand_back_pre", "raise")))
@@ -96,6 +99,8 @@ WAYS: Final[Mapping[str, tuple[Way, ...]]] = {
     **dict.fromkeys(("step.fail_pre", "step.fail_post"), (BROKEN,)),
     **dict.fromkeys(("reply.book_pre", "reply.book_post"), (UNAPPLIED,)),
     **dict.fromkeys(("reconcile.give_back_pre", "reconcile.give_back_post"), (FORGOTTEN,)),
+    **dict.fromkeys(("step.pause_pre", "step.pause_post"), (CHANGED,)),
+    **dict.fromkeys(("call.leave_pre", "call.leave_post"), (LOST,)),
     **dict.fromkeys(("call.give_up_pre", "call.give_up_post"), (LOST,)),
     **dict.fromkeys(("call.hand_back_pre", "call.hand_back_post"), (CUT,)),
     **dict.fromkeys(("call.abandon_pre", "call.abandon_post"), (ABANDONED, ABANDONED_READ)),
@@ -126,7 +131,8 @@ OF_ANYBODY: Final = frozenset(
 """Points that know no run: whoever comes first is hurt, and its runs only lose time by it."""
 
 _OF_WAY: Final = {
-    LOST: UNREAD,
+    LOST: MISSING,
+    CHANGED: MISMATCHED,
     BROKEN: FAILED,
     DEADLY: UNREAD,
     **dict.fromkeys((ABANDONED, LEFT_CHANGE, FOLLOWED), UNSENT),
@@ -140,7 +146,11 @@ _EXACTLY: Final[Mapping[tuple[str, str, str], Ends]] = {
         for point in ("model.answered", "decide.pre_commit", "decide.applying")
     },
     **{("reply.book_pre", action, "send_mail"): ASKED_AGAIN for action in _DIES_OR_RAISES},
-    **{("step.fail_pre", action, "send_mail"): Ends() for action in _DIES_OR_RAISES},
+    **{
+        (point, action, "send_mail"): Ends()
+        for point in ("step.pause_pre", "step.fail_pre")
+        for action in _DIES_OR_RAISES
+    },
     **{
         (point, action, "send_mail"): UNSENT
         for point in ("call.start_committed", "call.intent_saved")

@@ -13,6 +13,7 @@ from tests.chaos.harness.judge import Judge, Violation
 from tests.chaos.harness.nemesis import Nemesis, keep_striking
 from tests.chaos.harness.reading import read_back, trace_of
 from tests.chaos.harness.scene import Scene, a_scene
+from tests.chaos.harness.script import Script
 from tests.chaos.harness.watching import Watch, endless_keys, in_thread, standing_still
 from umbel.errors import Unavailable
 
@@ -77,7 +78,7 @@ def carry_out(plan: Plan, say: Say) -> Outcome:
     """
     outcome = Outcome(plan)
     say(f"seed {plan.seed}: starting PostgreSQL, Valkey and the workers")
-    with a_scene(plan.seed, {}, mutant=plan.mutant) as scene:
+    with a_scene(Script(plan.seed), {}, mutant=plan.mutant) as scene:
         nemesis = Nemesis(scene.servers, scene.crew, random.Random(f"{plan.seed} nemesis"))
         watch, is_over = Watch(scene.servers, scene.crew), threading.Event()
         failures: list[BaseException] = []

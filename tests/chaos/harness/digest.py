@@ -12,6 +12,7 @@ from typing import Final
 
 from models.database import Database
 from tests.chaos.harness.scene import Scene, a_scene
+from tests.chaos.harness.script import Script
 from tests.worker_processes import PATIENT_CLOCKS
 
 Say = Callable[[str], None]
@@ -90,12 +91,13 @@ def compare(seed: int, seconds: float, say: Say) -> Comparison:
     Raises:
         AssertionError: runs did not settle.
     """
+    script = Script(seed, hides_outcomes=False)
     say("without wipes")
-    with a_scene(seed, PATIENT_CLOCKS) as scene:
+    with a_scene(script, PATIENT_CLOCKS) as scene:
         calm = _carry(scene, lambda spent, _entered: spent < seconds)
         say(str(calm))
     say(f"emptying Redis every {WIPE_SECONDS:g} s")
-    with a_scene(seed, PATIENT_CLOCKS) as scene:
+    with a_scene(script, PATIENT_CLOCKS) as scene:
         is_over = threading.Event()
         wipes: list[float] = []
 

@@ -35,19 +35,18 @@ class Scene:
 
 @contextlib.contextmanager
 def a_scene(
-    seed: int, environment: Mapping[str, str], *, mutant: str | None = None
+    script: Script, environment: Mapping[str, str], *, mutant: str | None = None
 ) -> Iterator[Scene]:
     """Everybody at work, for the block; nothing is left of it.
 
     Args:
-        seed: decides what the world and the owners do.
+        script: what the world and the owners do.
         environment: further variables of the workers.
         mutant: a fault to plant in the product, by its name in mutants.py.
     """
     with contextlib.ExitStack() as stack:
         servers = stack.enter_context(running_servers())
         ledger = Ledger()
-        script = Script(seed)
         address = stack.enter_context(Outside(script, ledger).listening())
         variables = {
             "UMBEL_MODEL_BASE_URL": f"{address}/v1",
@@ -70,7 +69,7 @@ def a_scene(
             Ringer(app),
             load_registry((_TOOLS,)),
             ledger,
-            random.Random(f"{seed} owners"),
+            random.Random(f"{script.seed} owners"),
             script,
         )
         crew.take_posts()

@@ -22,6 +22,7 @@ _OF_CHANGES: Final[Mapping[Behaviour, int]] = {
     "error_after": 6,
     "answer_lost": 6,
 }
+_OF_PLAIN_CHANGES: Final[Mapping[Behaviour, int]] = {"ok": 78, "slow": 18, "refused": 4}
 _OF_READS: Final[Mapping[Behaviour, int]] = {"ok": 75, "slow": 20, "error_after": 5}
 
 
@@ -30,6 +31,8 @@ class Script:
     """One seed's world; two of the same seed are the same world."""
 
     seed: int
+    hides_outcomes: bool = True
+    """Whether changes may be done without a word: then their siblings start, or not, by chance."""
 
     def steps_of(self, run: int) -> int:
         """Steps with calls before the model answers."""
@@ -62,7 +65,8 @@ class Script:
 
     def behaviour(self, tool: str, key: str) -> Behaviour:
         """What comes of a call."""
-        table = _OF_CHANGES if tool in CHANGES else _OF_READS
+        of_changes = _OF_CHANGES if self.hides_outcomes else _OF_PLAIN_CHANGES
+        table = of_changes if tool in CHANGES else _OF_READS
         return self._chance(tool, key).choices(list(table), list(table.values()))[0]
 
     def working_seconds(self, key: str) -> float:
