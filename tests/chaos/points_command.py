@@ -27,6 +27,7 @@ def main() -> int:
             longest_seconds=asked.longest,
             is_over=is_over.is_set,
             choose=lambda hurt: _is_wanted(hurt, asked.mutant, asked.only),
+            tell=lambda line: _say(f"[{time.monotonic() - began:6.0f}] {line}"),
         )
     for line in [*table.violations, *table.missed]:
         _say(line)

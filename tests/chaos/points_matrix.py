@@ -36,6 +36,7 @@ IN_FLIGHT: Final = 24
 MOST_TRIES: Final = 12
 """Runs that may pass by a point before somebody is hurt there."""
 SETTLED_SECONDS: Final = 300.0
+TOLD_EVERY_SECONDS: Final = 10.0
 _SETTLED: Final = "SELECT id FROM runs WHERE id = ANY(%(ids)s) AND settled_at IS NOT NULL"
 _MOVING: Final = """
 SELECT id FROM runs WHERE work <> 'none' UNION ALL SELECT id FROM calls WHERE state = 'started'
@@ -96,11 +97,14 @@ class Stand:
     table: Table
     is_over: Callable[[], bool]
     """Whether no new run is to be entered any more."""
+    tell: Callable[[str], None]
+    """Is told every few seconds how it goes."""
     played: list[Play] = field(default_factory=list)
 
     def play(self, wanted: Sequence[Hurt]) -> None:
         """Hurt a run for each of `wanted`, many of them at once, and judge when all is quiet."""
         waiting, at_work, pause = deque(wanted), list[Play](), threading.Event()
+        told = time.monotonic()
         while waiting or at_work:
             if self.is_over():
                 waiting.clear()
@@ -110,6 +114,9 @@ class Stand:
             settled = self._settled(at_work)
             goes_on = (self._go_on(play, is_settled=play.is_over(settled)) for play in at_work)
             at_work = [play for play in goes_on if play is not None]
+            if time.monotonic() - told >= TOLD_EVERY_SECONDS:
+                told = time.monotonic()
+                self.tell(f"{self.table.summary}; {len(waiting)} hurts to come")
             pause.wait(0.1)
         self._come_to_rest()
         for play in self.played:
@@ -215,6 +222,7 @@ def run_matrix(
     longest_seconds: float = float("inf"),
     is_over: Callable[[], bool] = lambda: False,
     choose: Callable[[Hurt], bool] = lambda _: True,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Table:
     """Hit every point with every action; what came of it.
 
@@ -227,6 +235,7 @@ def run_matrix(
         longest_seconds: after which a phase enters no new run, whatever has not been hit.
         is_over: whether to end early; what was entered is judged all the same.
         choose: which of the hurts.
+        tell: is given a line every few seconds.
     """
     table = Table(repeat)
     for phase in phases:
@@ -238,6 +247,7 @@ def run_matrix(
         with _stand(services, phase, table, mutant) as stand:
             until = time.monotonic() + longest_seconds
             stand.is_over = lambda: is_over() or time.monotonic() > until  # noqa: B023 - used at once
+            stand.tell = tell
             stand.play(wanted)
             table.pauses += stand.freezer.pauses
     return table
@@ -263,4 +273,4 @@ def _stand(services: Services, phase: Phase, table: Table, mutant: str) -> Itera
         orders = Orders(folder)
         freezer = Freezer(orders, database, phase.dead_after_seconds)
         stack.callback(freezer.continue_all)
-        yield Stand(phase, system, client, orders, freezer, table, lambda: False)
+        yield Stand(phase, system, client, orders, freezer, table, lambda: False, lambda _: None)
