@@ -119,7 +119,7 @@ def start_read(database: Database, call: CallRow, worker: WorkerId) -> Started |
     parameters = _starting(call, worker) | {"max_attempts": MAX_READ_ATTEMPTS}
     start: list[Statement] = [(hot_calls.START_READ, parameters)]
     if call.effect != "read":  # it may change something
-        start.insert(0, (LOCK_SHARED, parameters))
+        start[:0] = [(hot.LOCK_RUN, parameters), (LOCK_SHARED, parameters)]
     rows = database.run(*start)[-1]
     return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
 

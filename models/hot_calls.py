@@ -17,7 +17,8 @@ coalesce(CASE WHEN c.rings = 0 THEN c.ring_at END, (SELECT m.closed_at FROM mode
   WHERE m.run_id = c.run_id AND m.step = c.step AND m.decision IN ('answer', 'dispatch')))
 """
 
-# A read needs no run lock: a stop that commits in the same instant is seen by the join.
+# A read needs no run lock: a stop that commits in the same instant is seen by the join. What may
+# change something runs after LOCK_RUN and LOCK_SHARED.
 START_READ: Final = f"""
 UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s,
   started_at = clock_timestamp(), rings = 0,

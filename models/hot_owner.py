@@ -74,6 +74,7 @@ _SKIPPED_EVENTS: Final = """
 _COUNT_STOPPED: Final = count_each(RUNS_SETTLED, "cancelled", "owner_stop", of="r WHERE r.ends")
 _COUNT_PAUSED: Final = count_each(RUNS_SETTLED, "paused", "unknown_outcome", of="r WHERE r.pauses")
 
+# The moment of a stop is that of its lock: what started while the stop waited for it came first.
 # A run that nobody acts on any more is at its end; another one ends with its last settle, with its
 # holder's hand-back, or with the takeover of a dead holder.
 STOP: Final = f"""
@@ -83,7 +84,8 @@ WITH t AS (
     AND status IN ('queued', 'running', 'waiting', 'paused') AND {_ONCE}),
 {_SKIPPED}
 r AS (
-  UPDATE runs SET stop_at = now(), open_calls = runs.open_calls - k.skipped, not_before = NULL,
+  UPDATE runs SET stop_at = clock_timestamp(), not_before = NULL,
+    open_calls = runs.open_calls - k.skipped,
     open_approvals = open_approvals - k.asked,
     step = runs.step + (n.ends AND t.work = 'calls')::int,
     work = CASE WHEN n.ends THEN 'none' ELSE runs.work END,

@@ -1,13 +1,17 @@
 """Stop: from its commit on nothing starts, and the run ends however its last work ends."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import pytest
 
 from loop.decision import Answer
 from loop.outcome import Errored, Returned
+from models import hot
 from models.calls import load_call, record_intent, settle, start_read
 from models.database import Database
 from models.owner import resume_run, steer_run, stop_run
-from models.steps import claim_step, commit_answer, hand_back, release_own
+from models.steps import PreparedCall, claim_step, commit_answer, hand_back, release_own
 from models.sweeping import free_reads, skip_void_calls, take_over_runs
 from tests.factories import OWNER, a_run
 from tests.invariants import violations
@@ -31,6 +35,7 @@ from tests.models.story import (
     started,
 )
 from tests.models.two_sessions import holding, meet
+from tests.worker_processes import wait_until
 from umbel.contracts import Principal, RunId
 
 
@@ -201,3 +206,51 @@ def test_a_read_that_may_start_again_is_left_alone(database: Database) -> None:
     free_reads(database, dead_after_seconds=DEAD_AFTER, limit=10)
     assert skip_void_calls(database, limit=10) == []
     assert call_states(database, step.run_id) == ["ready"]
+
+
+IDEMPOTENT = replace(CHANGE, effect="idempotent")
+
+
+@pytest.mark.parametrize("change", [CHANGE, IDEMPOTENT], ids=["mutation", "idempotent"])
+def test_a_change_that_starts_while_a_stop_waits_has_started_before_it(
+    database: Database, url: str, change: PreparedCall
+) -> None:
+    step = dispatched(database, change)
+    call = load_call(database, step.calls[0])
+    assert call is not None
+    start = record_intent if call.effect == "mutation" else start_read
+    with holding(url) as first, ThreadPoolExecutor(1) as pool:
+        first.run((hot.LOCK_RUN, {"run_id": step.run_id}))
+        stopping = pool.submit(stop_run, database, step.run_id, OWNER)
+        wait_until(first.blocks, 5, "the stop waits")
+        assert start(first, call, ME) is not None
+        first.commit()
+        stopped = stopping.result(10)
+    assert stopped is not None
+    assert stopped.draining == (call.call_id,)
+    assert violations(database, at_rest=False) == []
+
+
+def test_an_idempotent_call_that_meets_a_stop_does_not_start(database: Database, url: str) -> None:
+    step = dispatched(database, IDEMPOTENT)
+    call = load_call(database, step.calls[0])
+    assert call is not None
+    with holding(url) as first:
+        assert stop_run(first, step.run_id, OWNER) is not None
+        assert meet(first, lambda: start_read(database, call, ME)) is None
+
+
+@pytest.mark.parametrize(
+    ("effect", "seconds"), [("mutation", 0.01), ("idempotent", 0.01), ("read", 6)]
+)
+def test_a_call_of_any_effect_that_started_after_the_stop_is_found(
+    database: Database, effect: str, seconds: float
+) -> None:
+    step = dispatched(database, replace(READ, effect=effect))
+    started(database, step.calls[0])
+    stop_run(database, step.run_id, OWNER)
+    assert violations(database, at_rest=False) == []
+    later = "UPDATE runs SET stop_at = (SELECT max(started_at) FROM calls) - %(s)s * interval '1 s'"
+    database.run((later, {"s": seconds}))
+    [found] = violations(database, at_rest=False)
+    assert found.startswith("a call started after its run was stopped")
