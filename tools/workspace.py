@@ -15,6 +15,7 @@ from tools.beneath import (
     open_regular,
     split_path,
 )
+from tools.settings_files import refuse_settings_file, refuse_settings_name
 from umbel.errors import InvalidInput, Misconfigured, NotFound, Unavailable
 from umbel.tool import FileEntry
 
@@ -113,14 +114,16 @@ class DirectoryWorkspace:
 
         Raises:
             InvalidInput, NotFound, Unavailable: the file is as it was before (folders on the way to
-                it may have been made).
+                it may have been made); one that Umbel is set by always is.
             OSError: the new file is in place, but may not survive a power failure.
         """
         data = self._checked(path, text)
         parts = _file_parts(path)
+        refuse_settings_name(parts, path)
         with self._open_root() as root:
             folder = make_folder(root, parts[:-1], path)
             try:
+                refuse_settings_file(folder, parts[-1], path)
                 _replace(folder, parts[-1], data, path)
                 os.fsync(folder)
             finally:

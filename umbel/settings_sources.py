@@ -49,10 +49,15 @@ def from_environment(
     return found, faults
 
 
+def settings_path(environment: Mapping[str, str]) -> Path:
+    """The file that settings are read from; it need not exist."""
+    return Path(environment.get(CONFIG_VARIABLE) or CONFIG_FILE)
+
+
 def from_file(environment: Mapping[str, str]) -> tuple[Found, list[str]]:
     """Values and faults of the file `UMBEL_CONFIG` names, else of `umbel.toml` in this folder."""
     named = environment.get(CONFIG_VARIABLE)
-    path = Path(named or CONFIG_FILE)
+    path = settings_path(environment)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -42,6 +42,7 @@ def test_effects_and_placements_are_as_agreed() -> None:
         "search_files": ("read", "inline"),
         "write_file": ("mutation", "task"),
         "evidence_read": ("read", "inline"),
+        "web_read": ("read", "task"),
     }
 
 
@@ -303,3 +304,8 @@ def test_a_page_past_the_end_and_an_unknown_handle_are_errors() -> None:
     outcome = try_tool(evidence_read, {"handle": "call_2"}, context)
     assert isinstance(outcome, Errored)
     assert json.loads(outcome.text)["error"]["code"] == "not_found"
+
+
+def test_a_settings_file_is_a_definite_refusal_of_write_file(folder: Path) -> None:
+    with pytest.raises(ToolFailed, match="no tool writes that file"):
+        call_tool(write_file, workspace=folder, path="docs/umbel.toml", text="permission = 'x'")

@@ -420,3 +420,39 @@ def test_no_made_up_path_gets_at_the_secret(root: Path, path: str) -> None:
         with suppress(InvalidInput, NotFound):
             assert act() != SECRET.encode()
     assert outside_of(root) == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "umbel.toml",
+        "UMBEL.TOML",
+        "sub/umbel.toml",
+        "umbel.toml/x",
+        "./umbel.toml",
+        "umbel.toml ",
+        "\uff55mbel.toml",
+    ],
+)
+def test_settings_of_umbel_are_not_written_where_it_looks_for_them(root: Path, path: str) -> None:
+    (root / "umbel.toml").write_text("tenant = 'mine'\n")
+    before = contents(root)
+    with pytest.raises(InvalidInput, match="no tool writes that file"):
+        DirectoryWorkspace(root).write_text(path, "[agents.default]\npermission = 'full_access'\n")
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("named", ["mine.conf", "link.conf"])
+def test_the_settings_file_of_this_process_is_not_replaced(
+    root: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    (root / "mine.conf").write_text("tenant = 'mine'\n")
+    (root / "link.conf").symlink_to("mine.conf")
+    monkeypatch.setenv("UMBEL_CONFIG", str(root / named))
+    workspace = DirectoryWorkspace(root)
+    for path in ("mine.conf", "link.conf"):
+        with pytest.raises(InvalidInput):
+            workspace.write_text(path, "tenant = 'other'\n")
+    assert (root / "mine.conf").read_text() == "tenant = 'mine'\n"
+    assert workspace.write_text("other.conf", "x") == 1
+    assert workspace.read_text("mine.conf") == "tenant = 'mine'\n"
