@@ -11,7 +11,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 FROM python:${PYTHON}-slim AS installed
 COPY --from=wheel /wheels /wheels
 RUN python -m venv /opt/umbel \
- && /opt/umbel/bin/pip install --no-cache-dir --only-binary :all: "$(echo /wheels/umbel-*.whl)[server]" \
+ && /opt/umbel/bin/pip install --no-cache-dir --only-binary :all: "$(echo /wheels/umbel-*.whl)[web]" \
  && /opt/umbel/bin/pip uninstall --yes --quiet pip
 
 FROM python:${PYTHON}-slim

@@ -33,10 +33,12 @@ from tools.preflight import PreflightHook
 from tools.registry import ToolRegistry, load_registry
 from tools.typed_check import TypedArgumentsCheck
 from umbel.contracts import RunId, WorkerId
+from tools.web.client import WebAccess
 from umbel.errors import Misconfigured
 from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, WIRES, Reason, RunStatus, WireName
 from umbel.settings import Settings
 
+from umbel.web_targets.allowing import AllowList
 
 class Carried:
     """The runs and calls that code of this process is at: each at most once."""
@@ -92,6 +94,7 @@ class Runtime:
     hooks: tuple[PreflightHook, ...] = ()
     draining: DrainFlag = field(default_factory=DrainFlag)
     """Set once the worker is asked to end: streams and reads are handed back."""
+    web_access: WebAccess = field(default_factory=lambda: WebAccess(AllowList()))
     reads: ReadInterrupter = field(default_factory=ReadInterrupter)
     carried: Carried = field(default_factory=Carried)
     jitter: Callable[[], float] = random.random
@@ -151,6 +154,7 @@ def build_runtime(
         providers=model_providers(settings, RefusalNotes(client, prefix=settings.redis_prefix)),
         limits=StreamLimits(
             silence_seconds=settings.stream_silence_seconds,
+        web_access=WebAccess(AllowList.of(settings.web_allow)),
             first_event_seconds=settings.stream_first_event_seconds,
             progress_seconds=settings.stream_progress_seconds,
         ),

@@ -103,7 +103,7 @@ def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool, asked_
     code = ToolCode(
         runtime.draining, started.call.stall_seconds, may_repeat=tool.effect != "mutation"
     )
-    context = RunToolContext(runtime.database, started, spec.workspace, code)
+    context = RunToolContext(runtime.database, started, spec.workspace, code, runtime.web_access)
     with runtime.tracer.tool_call(started, spec) as span:
         outcome = _too_late(started, asked_at) or _run(runtime, started, tool, context, code)
         span.ended(outcome)

@@ -9,6 +9,7 @@ from models.database import Database
 from models.evidence import ThreadEvidence
 from tasks.drain_reads import ToolCode
 from tools.resources import check_resource
+from tools.web.client import Web, WebAccess
 from tools.workspace import DirectoryWorkspace
 from umbel.errors import Misconfigured, Unavailable
 from umbel.faults import fault
@@ -22,8 +23,14 @@ class RunToolContext:
     """Implements `umbel.tool.ToolContext` for one attempt of one call."""
 
     def __init__(
-        self, database: Database, started: Started, root: str | None, code: ToolCode
+        self,
+        database: Database,
+        started: Started,
+        root: str | None,
+        code: ToolCode,
+        web_access: WebAccess,
     ) -> None:
+        self._web_access = web_access
         self._database = database
         self._started = started
         self._root = root
@@ -70,6 +77,11 @@ class RunToolContext:
         return _WholeEvidence(
             ThreadEvidence(self._database, call.thread_id, call.tenant), self._code
         )
+
+    @property
+    def web(self) -> Web:
+        """The web as far as this process may ask it; every piece that comes is progress."""
+        return Web(self._web_access, self.progress)
 
     @property
     def stall_seconds(self) -> float:

@@ -12,6 +12,7 @@ from tools.definition import Tool, from_function
 from tools.execution import run_tool
 from tools.resources import check_resource
 from tools.workspace import DirectoryWorkspace
+from tools.web.client import Web, WebAccess
 from umbel.errors import InvalidInput, NotFound
 from umbel.tool import (
     DEFAULT_STALL_SECONDS,
@@ -22,6 +23,7 @@ from umbel.tool import (
 )
 
 
+from umbel.web_targets.allowing import AllowList
 class MemoryEvidence:
     """An `EvidenceReader` over texts that a test gives; `sha256` is left empty."""
 
@@ -65,6 +67,7 @@ class TrialContext:
         return self.folder
 
     def record_resource(self, resource_id: str) -> None:
+    web_access: WebAccess = field(default_factory=lambda: WebAccess(AllowList()))
         """Keep the id."""
         check_resource(resource_id, len(self.resources))
         self.resources.append(resource_id)
@@ -72,6 +75,11 @@ class TrialContext:
     def progress(self, note: str = "") -> None:
         """Keep the note."""
         self.notes.append(note)
+
+    @property
+    def web(self) -> Web:
+        """The web, as far as the trial's access goes: by default the public one."""
+        return Web(self.web_access, self.progress)
 
 
 def try_tool(

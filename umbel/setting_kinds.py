@@ -4,9 +4,11 @@ import getpass
 import os
 from typing import Annotated, Final, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from umbel.errors import InvalidInput
 from umbel.settings_faults import Allowed
+from umbel.web_targets.allowing import AllowList
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 LogFormat = Literal["auto", "json", "text"]
@@ -40,6 +42,14 @@ def _address(value: object) -> object:
     return value
 
 
+def _check_targets(value: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        AllowList.of(value)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from error  # pydantic words only ValueError
+    return value
+
+
 def operating_system_user() -> str:
     """Who runs this process."""
     try:
@@ -65,4 +75,13 @@ Names = Annotated[
     tuple[str, ...],
     BeforeValidator(split),
     Allowed("module names separated by commas; in the file a list"),
+]
+WebTargets = Annotated[
+    tuple[str, ...],
+    BeforeValidator(split),
+    AfterValidator(_check_targets),
+    Allowed(
+        "hosts and networks separated by commas, such as wiki.example:8080 or 10.0.0.0/8; in the "
+        "file a list"
+    ),
 ]

@@ -30,6 +30,7 @@ from umbel.setting_kinds import (
     Names,
     OptionalAddress,
     Seconds,
+    WebTargets,
     operating_system_user,
 )
 from umbel.settings_faults import Allowed, describe, misconfigured, without_password
@@ -74,6 +75,8 @@ class Settings(BaseSettings):
     """Model of agents that name none."""
     tools: Names = ()
     """Modules with tools of your own, the same for whoever enqueues and for tool workers."""
+    web_allow: WebTargets = ()
+    """What tools may read though it is no public web server on port 80 or 443; none: nothing."""
     beat_seconds: Seconds = 3.0
     """Time between two signs of life of a worker."""
     dead_after_seconds: Annotated[

@@ -11,7 +11,8 @@ The decorator only attaches a `ToolDeclaration`; the registry (tools/registry.py
 Schema and finds the function through the entry point group `umbel.tools` or `UMBEL_TOOLS`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -167,6 +168,42 @@ class ToolContext(Protocol):
     @property
     def call_id(self) -> str:
         """This call; also its evidence handle."""
+class WebAnswer(Protocol):
+    """What a web server answered."""
+
+    @property
+    def url(self) -> str:
+        """Where it came from, after redirects."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers by name in lower case."""
+        ...
+
+    def pieces(self, limit_bytes: int) -> Iterator[bytes]:
+        """The body as it was before compression, once.
+
+        Raises:
+            ToolFailed: it has more than `limit_bytes`, or breaks off.
+        """
+        ...
+
+
+class Web(Protocol):
+    """Public web servers, and those that `UMBEL_WEB_ALLOW` names; no name or redirect leads out."""
+
+    def open(self, url: str, *, accept: str = "*/*") -> AbstractContextManager[WebAnswer]:
+        """The answer to a GET, after at most five redirects; closed at the end of the block.
+
+        Raises:
+            InvalidInput: the URL, or a redirect, leads where nothing may be read.
+            NotFound: there is no such page.
+            ToolFailed: the server cannot be reached, is silent, or answers with a failure.
+        """
+        ...
+
+
         ...
 
     @property
@@ -199,6 +236,11 @@ class ToolContext(Protocol):
 
         A read need not look. What is left of it is dropped, and another worker runs it again: its
         code is cut short by a `BaseException`, at the latest in `progress`. Let that pass.
+    @property
+    def web(self) -> Web:
+        """Web servers that may be asked from here."""
+        ...
+
         """
         ...
 

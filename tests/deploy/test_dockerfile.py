@@ -35,7 +35,7 @@ def test_it_carries_what_the_wheel_installed_and_no_source() -> None:
     copies = [rest for word, rest in last_stage() if word in ("COPY", "ADD")]
     assert copies == ["--from=installed /opt/umbel /opt/umbel"]
     runs = " ".join(rest for word, rest in instructions() if word == "RUN")
-    assert "/wheels/umbel-*.whl)[server]" in runs
+    assert "/wheels/umbel-*.whl)[web]" in runs
     assert "--only-binary :all:" in runs
     assert not re.search(r"apt-get|apk |gcc|build-essential|curl|wget", runs)
 

@@ -27,8 +27,10 @@ from tests.models.story import (
     started,
 )
 from tests.tasks.process import Process, a_process, asked, said
+from tools.web.client import WebAccess
 from tools.definition import Tool
 from umbel.contracts import CallId
+from umbel.web_targets.allowing import AllowList
 from umbel.tool import ToolContext, ToolFailed
 
 FREELY = {"permission_mode": "full_access"}
@@ -227,7 +229,7 @@ def test_progress_in_a_tight_loop_is_written_at_most_once_a_second(database: Dat
     _, [call_id] = prepared(database, a_tool("write", effect="mutation"))
     proof = started(database, call_id)
     before = query(database, "SELECT xmin::text, deadline_at FROM calls")
-    context = RunToolContext(database, proof, None, ToolCode(DrainFlag()))
+    context = RunToolContext(database, proof, None, ToolCode(DrainFlag()), WebAccess(AllowList()))
     for _ in range(1_000):
         context.progress()
     assert query(database, "SELECT xmin::text, deadline_at FROM calls") == before

@@ -11,7 +11,14 @@ from tools.definition import from_function
 from tools.registry import ToolRegistry, load_registry
 from umbel.errors import Misconfigured
 
-BUILTIN = ("evidence_read", "list_files", "read_file", "search_files", "write_file")
+BUILTIN = (
+    "evidence_read",
+    "list_files",
+    "read_file",
+    "search_files",
+    "web_read",
+    "write_file",
+)
 Write = Callable[[str, str], str]
 
 GREET = '''

@@ -6,6 +6,7 @@ from typing import Final
 from tools.builtin.evidence import evidence_read
 from tools.builtin.files import list_files, read_file, write_file
 from tools.builtin.search import search_files
+from tools.builtin.web import web_read
 
 BUILTIN: Final[tuple[Callable[..., object], ...]] = (
     list_files,
@@ -13,4 +14,5 @@ BUILTIN: Final[tuple[Callable[..., object], ...]] = (
     search_files,
     write_file,
     evidence_read,
+    web_read,
 )
