@@ -68,6 +68,13 @@ calls = Table(
     Column("settled_at", Moment),
     Column("ring_at", Moment),
     Column("rings", SmallInteger, nullable=False, server_default="0"),
+    Column(
+        "misses",
+        SmallInteger,
+        nullable=False,
+        server_default="0",
+        comment="looks of workers that lack its tool, while no living one had it",
+    ),
     one_of("effect", EFFECTS),
     one_of("placement", PLACEMENTS),
     one_of("state", CALL_STATES),

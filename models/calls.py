@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from loop.decision import Pause
 from loop.outcome import Errored, Refused, Skipped, ToolOutcome, Unknown
 from models import hot, hot_calls, hot_owner, hot_settle
 from models.authority import LOCK_SHARED, NOTHING_SAID, RULES, Authority, authority_of
@@ -71,23 +72,18 @@ class Settled:
     """What an outcome left to do."""
 
     work: str
-    status: str
+    status: RunStatus
     step: int
     next_call: ReadyCall | None
     """A planned call that is ready now."""
     is_join: bool = False
     """It closed the last open call of the step."""
+    reason: Reason | None = None
 
     @property
-    def ended(self) -> tuple[RunStatus, Reason] | None:
+    def ended(self) -> tuple[RunStatus, Reason | None] | None:
         """Status and reason of the run, if this very outcome settled it."""
-        if not self.is_join or self.work != "none":
-            return None
-        return (
-            ("cancelled", "owner_stop")
-            if self.status == "cancelled"
-            else ("paused", "unknown_outcome")
-        )
+        return (self.status, self.reason) if self.is_join and self.work == "none" else None
 
     @property
     def next_step(self) -> int | None:
@@ -202,13 +198,17 @@ def settle(
     return settled
 
 
-def give_up(database: Database, call: CallRow, outcome: Errored | Refused) -> Settled | None:
-    """Settle a call that was never sent and cannot be started."""
-    return _settle(
-        database,
-        (hot_settle.GIVE_UP_CALL, _settling(call, outcome, outcome.text)),
-        is_patient=False,
-    )
+def give_up(
+    database: Database, call: CallRow, outcome: Errored | Refused, pause: Pause | None = None
+) -> Settled | None:
+    """Settle a call that was never sent and cannot be started.
+
+    With `pause` its run does not go on: it pauses as soon as its other calls have ended.
+    """
+    parameters = _settling(call, outcome, outcome.text)
+    if pause is not None:
+        parameters |= {"pause_reason": pause.reason, "pause_detail": pause.detail}
+    return _settle(database, (hot_settle.GIVE_UP_CALL, parameters), is_patient=False)
 
 
 def skip_call(
@@ -264,7 +264,7 @@ def _settle(
 def settled_of(row: Row) -> Settled:
     """A row of what a settling statement gives."""
     ready = None if row["next_call"] is None else ReadyCall(row["next_call"], row["next_tool"])
-    return Settled(row["work"], row["status"], row["step"], ready, row["joins"])
+    return Settled(row["work"], row["status"], row["step"], ready, row["joins"], row["reason"])
 
 
 def _starting(call: CallRow, worker: WorkerId) -> dict[str, Any]:

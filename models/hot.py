@@ -28,8 +28,8 @@ MAY_TAKE: Final = """
 CLAIM: Final = f"""
 WITH r AS (
   UPDATE runs SET work = 'held', status = 'running', reason = NULL, detail = NULL,
-    holder = %(worker)s, fence = fence + 1, attempts = attempts + 1,
-    ring_at = NULL, rings = 0, not_before = NULL, next_seq = next_seq + 1
+    holder = %(worker)s, fence = fence + 1, attempts = attempts + 1, pause_reason = NULL,
+    pause_detail = NULL, ring_at = NULL, rings = 0, not_before = NULL, next_seq = next_seq + 1
   WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready' AND stop_at IS NULL
     AND (not_before IS NULL OR not_before <= now()) AND {MAY_TAKE.format(run="runs")}
   RETURNING id, tenant, thread_id, owner, step, attempts, losses, failures, corrections,
@@ -290,6 +290,21 @@ e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
   SELECT r.id, r.seq, {_CANCELLED} FROM r WHERE r.status = 'cancelled')
 SELECT status FROM r
+"""  # noqa: S608 - constant text, no input
+
+# The holder finds, before it has sent anything, that it must not or cannot ask.
+PAUSE_UNSENT: Final = f"""
+WITH r AS (
+  UPDATE runs SET work = 'none', status = 'paused', reason = %(reason)s, detail = %(detail)s,
+    holder = NULL, settled_at = now(), next_seq = next_seq + 1
+  WHERE {_STILL_HELD}
+  RETURNING id, step, fence, next_seq - 1 AS seq),
+{_LOST_ATTEMPT},
+e AS (
+  INSERT INTO events (run_id, seq, kind, ref, data, fence)
+  SELECT r.id, r.seq, 'run.paused', r.id, jsonb_build_object('step', r.step,
+    'reason', %(reason)s::text, 'detail', %(detail)s::text), r.fence FROM r)
+SELECT id FROM r
 """  # noqa: S608 - constant text, no input
 
 FAIL_RUN: Final = f"""

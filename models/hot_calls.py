@@ -21,7 +21,7 @@ coalesce(CASE WHEN c.rings = 0 THEN c.ring_at END, (SELECT m.closed_at FROM mode
 # change something runs after LOCK_RUN and LOCK_SHARED.
 START_READ: Final = f"""
 UPDATE calls c SET state = 'started', attempt = c.attempt + 1, holder = %(worker)s,
-  started_at = clock_timestamp(), rings = 0,
+  started_at = clock_timestamp(), rings = 0, misses = 0,
   deadline_at = clock_timestamp() + make_interval(secs => c.stall_seconds)
 FROM runs r
 WHERE c.id = %(call_id)s AND c.state = 'ready' AND c.effect <> 'mutation' AND r.id = c.run_id

@@ -134,7 +134,7 @@ WITH t AS (
 d AS (
   UPDATE model_calls m SET decision = 'discard' FROM t
   WHERE t.skips AND m.run_id = t.id AND m.step = t.step AND m.state = 'closed'
-    AND m.decision IS NULL),
+    AND m.decision IS NULL AND m.purpose = 'main'),
 r AS (
   UPDATE runs SET steers = steers + 1, steer_rev = steer_rev + t.skips::int, corrections = 0,
     owner_must_approve = owner_must_approve OR t.is_foreign,
@@ -150,6 +150,8 @@ r AS (
       END,
     settled_at = CASE WHEN n.joins AND unknowns > 0 THEN now() ELSE settled_at END,
     ring_at = CASE WHEN n.joins THEN now() ELSE ring_at END,
+    pause_reason = CASE WHEN NOT t.skips THEN pause_reason END,
+    pause_detail = CASE WHEN NOT t.skips THEN pause_detail END,
     next_seq = next_seq + 1 + k.skipped + (n.joins AND unknowns > 0)::int
   FROM t, k, LATERAL (
     SELECT t.work = 'calls' AND k.skipped > 0 AND t.open_calls = k.skipped AS joins) n
@@ -218,7 +220,8 @@ SELECT unknowns FROM r
 # was done after all is not sent again in this run.
 NOTE_LATE: Final = """
 WITH x AS (
-  UPDATE receipts SET late_outcome = %(outcome)s, late_body = %(body)s FROM calls k
+  UPDATE receipts SET late_outcome = %(outcome)s,
+    late_body = coalesce(%(body)s, %(view)s) FROM calls k
   WHERE receipts.call_id = %(call_id)s AND receipts.run_id = %(run_id)s
     AND receipts.attempt = %(attempt)s AND verified IS NOT NULL AND late_outcome IS NULL
     AND k.id = receipts.call_id

@@ -1,7 +1,8 @@
 """The hot path in SQL, third part: how calls end and the step joins. Run after LOCK_RUN.
 
 A join is a counter on the locked run row, never a look at other calls. Results are facts: they
-pass whatever the run's fence; only the counter moves the run.
+pass whatever the run's fence; only the counter moves the run. Why a run pauses at its join stands
+on its row too: an outcome that nobody knows, else what a call of the step has left there.
 """
 
 from typing import Final
@@ -42,24 +43,30 @@ r AS (
       ELSE 'ready' END,
     status = CASE WHEN j.ends THEN 'cancelled' WHEN j.pauses THEN 'paused'
       WHEN j.is_decided THEN 'running' ELSE status END,
-    reason = CASE WHEN j.ends THEN 'owner_stop' WHEN j.pauses THEN 'unknown_outcome'
+    reason = CASE WHEN j.ends THEN 'owner_stop' WHEN j.pauses THEN j.why
       WHEN NOT j.is_decided THEN reason END,
-    detail = CASE WHEN j.pauses THEN %(unknown_detail)s WHEN j.is_decided THEN NULL
+    detail = CASE WHEN j.pauses THEN j.words WHEN j.is_decided THEN NULL
       WHEN n.unknowns < 0 AND runs.unknowns + n.unknowns = 0 THEN %(known_detail)s ELSE detail END,
     settled_at = CASE WHEN j.joins AND (j.pauses OR stop_at IS NOT NULL) THEN now()
       ELSE settled_at END,
-    ring_at = CASE WHEN j.joins THEN now() ELSE ring_at END
+    ring_at = CASE WHEN j.joins THEN now() ELSE ring_at END,
+    pause_reason = coalesce(runs.pause_reason, %(pause_reason)s),
+    pause_detail = coalesce(runs.pause_detail, %(pause_detail)s)
   FROM n, LATERAL (
-    SELECT q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed AS joins,
-      q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed
-        AND q.unknowns + n.unknowns > 0 AND q.stop_at IS NULL AS pauses,
-      q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed
-        AND q.stop_at IS NOT NULL AS ends,
-      n.asked > 0 AND q.open_approvals = n.asked AS is_decided
-    FROM runs q WHERE q.id = n.run_id) j
+    SELECT w.joins, w.is_decided, w.why, w.words,
+      w.joins AND w.why IS NOT NULL AND NOT w.is_stopped AS pauses, w.joins AND w.is_stopped AS ends
+    FROM (
+      SELECT q.stop_at IS NOT NULL AS is_stopped,
+        n.asked > 0 AND q.open_approvals = n.asked AS is_decided,
+        q.work = 'calls' AND n.closed > 0 AND q.open_calls = n.closed AS joins,
+        CASE WHEN q.unknowns + n.unknowns > 0 THEN 'unknown_outcome'
+          ELSE coalesce(q.pause_reason, %(pause_reason)s) END AS why,
+        CASE WHEN q.unknowns + n.unknowns > 0 THEN %(unknown_detail)s
+          ELSE coalesce(q.pause_detail, %(pause_detail)s) END AS words
+      FROM runs q WHERE q.id = n.run_id) w) j
   WHERE runs.id = n.run_id
-  RETURNING runs.id, runs.tenant, runs.thread_id, runs.step, runs.work, runs.status, runs.fence,
-    runs.open_calls, runs.unknowns, j.joins, j.pauses, j.ends, n.skipped,
+  RETURNING runs.id, runs.tenant, runs.thread_id, runs.step, runs.work, runs.status, runs.reason,
+    runs.detail, runs.fence, runs.open_calls, runs.unknowns, j.joins, j.pauses, j.ends, n.skipped,
     next_seq - 1 - n.skipped - (j.pauses OR j.ends)::int AS seq),
 v AS (
   INSERT INTO evidence
@@ -83,13 +90,13 @@ e AS (
   FROM r, skipped s
   UNION ALL
   SELECT r.id, r.seq + 1 + r.skipped, 'run.paused', r.id, jsonb_build_object(
-    'reason', 'unknown_outcome', 'detail', %(unknown_detail)s::text), r.fence
+    'reason', r.reason, 'detail', r.detail), r.fence
   FROM r WHERE r.pauses
   UNION ALL
   SELECT r.id, r.seq + 1 + r.skipped, 'run.cancelled', r.id,
     jsonb_build_object('reason', 'owner_stop'), r.fence
   FROM r WHERE r.ends)
-SELECT r.work, r.status, r.step, r.open_calls, r.unknowns, r.joins,
+SELECT r.work, r.status, r.reason, r.step, r.open_calls, r.unknowns, r.joins,
   (SELECT id FROM next_call) AS next_call, (SELECT tool FROM next_call) AS next_tool
 FROM r
 """
@@ -114,7 +121,8 @@ WITH c AS (
 {JOIN}
 """  # noqa: S608 - constant text, no input
 
-# A read that lost its workers too often, or whose tool this deployment lacks: ends as an error.
+# A call that will not start: a read that lost its workers too often, or one that may not or cannot
+# be run. What its run is to pause for is named here.
 GIVE_UP_CALL: Final = f"""
 WITH c AS (
   UPDATE calls SET state = %(state)s, settled_at = clock_timestamp()

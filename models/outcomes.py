@@ -36,6 +36,8 @@ def outcome_parameters(outcome: ToolOutcome, view: str) -> dict[str, Any]:
         "unknown_detail": UNKNOWN_DETAIL,
         "known_detail": KNOWN_DETAIL,
         "skipped_body": SKIPPED_BODY,
+        "pause_reason": None,
+        "pause_detail": None,
     }
 
 

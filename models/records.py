@@ -1,5 +1,6 @@
 """The record of a run: its frozen specification, and what its next request is built from."""
 
+import hashlib
 import json
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from models.database import Database
 from models.recorded import Corrections, recorded_steps
 from models.schema import parse_stored
 from umbel.contracts import RunId, ThreadId
-from umbel.errors import InvariantBroken
+from umbel.errors import ContractMismatch, InvariantBroken
 from umbel.names import WireName
 
 _SPEC: Final = """
@@ -110,12 +111,19 @@ def load_spec(database: Database, run_id: RunId) -> RunSpec:
     """The specification of a run, read anew; a worker uses its `SpecCache`.
 
     Raises:
+        ContractMismatch: policy or tools are not what their hash says.
         InvariantBroken: the run has none, or it does not parse.
     """
     [rows] = database.run((_SPEC, {"run_id": run_id}))
     if not rows:
         raise InvariantBroken(f"The run {run_id!r} has no specification.")
     row = rows[0]
+    for name in ("policy", "tools"):
+        if hashlib.sha256(row[name].encode()).hexdigest() != row[f"{name}_sha"]:
+            raise ContractMismatch(
+                f"What run {run_id!r} was accepted with has been changed: the SHA-256 of its "
+                f"{name} differs. Restore its row of run_specs from a backup, or start it anew."
+            )
     return RunSpec(
         run_id=run_id,
         thread_id=ThreadId(row["thread_id"]),

@@ -45,6 +45,13 @@ workers = Table(
         server_default=text("'{}'::text[]"),
         comment="what it consumes",
     ),
+    Column(
+        "tools",
+        ARRAY(Text),
+        nullable=False,
+        server_default=text("'{}'::text[]"),
+        comment="digests of the tools it has, as a run freezes them",
+    ),
     Index(None, "node"),
     comment="The only liveness the database believes: a row per process, beaten every few seconds.",
     postgresql_with={"fillfactor": 50},
@@ -124,6 +131,10 @@ runs = Table(
     Column("auth_rev", Integer, nullable=False, server_default="0"),
     Column("stop_at", Moment),
     Column(
+        "pause_reason", Text, comment="why it pauses when the last open call of its step has ended"
+    ),
+    Column("pause_detail", Text, comment="the same in words, with the next action"),
+    Column(
         "owner_must_approve",
         Boolean,
         nullable=False,
@@ -158,6 +169,7 @@ runs = Table(
     Column("settled_at", Moment),
     one_of("status", RUN_STATUSES),
     one_of("reason", REASONS),
+    one_of("pause_reason", REASONS),
     one_of("work", WORKS),
     CheckConstraint("(work = 'held') = (holder IS NOT NULL)", name="held_has_holder"),
     CheckConstraint(
@@ -165,6 +177,7 @@ runs = Table(
     ),
     CheckConstraint("work <> 'calls' OR open_calls > 0", name="calls_are_open"),
     CheckConstraint("open_calls >= 0 AND unknowns >= 0", name="counters"),
+    CheckConstraint("(pause_reason IS NULL) = (pause_detail IS NULL)", name="pause_in_words"),
     CheckConstraint(
         "open_approvals BETWEEN 0 AND open_calls"
         " AND (open_approvals > 0) = (reason IS NOT DISTINCT FROM 'approval_required')",

@@ -201,6 +201,12 @@ def commit_retry(
     return Applied(next_step=claim.step if retry.wait_seconds <= 0 else None)
 
 
+def pause_unsent(database: Database, claim: Claim, pause: Pause) -> Applied | None:
+    """Leave a run to a person whose step has asked nobody; None when the claim no longer holds."""
+    parameters = _stands(claim) | {"reason": pause.reason, "detail": pause.detail}
+    return _settle_and_promote(database, claim, (hot.PAUSE_UNSENT, parameters))
+
+
 def book_reply(database: Database, claim: Claim, exchange: Exchange, *, discard: bool) -> bool:
     """Book usage and reply without applying a decision; False when the row has a decision.
 
@@ -267,14 +273,20 @@ def _held(claim: Claim) -> dict[str, Any]:
     return {"run_id": claim.run_id, "fence": claim.fence, "worker": claim.worker}
 
 
-def _decision(claim: Claim, exchange: Exchange, decision: str | None) -> dict[str, Any]:
-    reply, usage = exchange.reply, exchange.reply.usage
+def _stands(claim: Claim) -> dict[str, Any]:
+    """What has not moved while the claim holds."""
     return _held(claim) | {
         "step": claim.step,
-        "attempt": claim.attempt,
         "steer_rev": claim.steer_rev,
         "source_rev": claim.source_rev,
         "auth_rev": claim.auth_rev,
+    }
+
+
+def _decision(claim: Claim, exchange: Exchange, decision: str | None) -> dict[str, Any]:
+    reply, usage = exchange.reply, exchange.reply.usage
+    return _stands(claim) | {
+        "attempt": claim.attempt,
         "steers": claim.steers,
         "decision": decision,
         "endpoint": exchange.endpoint,

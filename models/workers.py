@@ -1,5 +1,6 @@
 """Worker processes as the database knows them: registered, beating, gone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -7,8 +8,8 @@ from models.database import Database
 from umbel.contracts import WorkerId
 
 REGISTER: Final = """
-INSERT INTO workers (id, node, role, pool, pid, slots, queues)
-VALUES (%(id)s, %(node)s, %(role)s, %(pool)s, %(pid)s, %(slots)s, %(queues)s)
+INSERT INTO workers (id, node, role, pool, pid, slots, queues, tools)
+VALUES (%(id)s, %(node)s, %(role)s, %(pool)s, %(pid)s, %(slots)s, %(queues)s, %(tools)s)
 ON CONFLICT (id) DO UPDATE SET beat_at = now()
 """
 DROP_PREDECESSORS: Final = "DELETE FROM workers WHERE node = %(node)s"
@@ -39,10 +40,12 @@ def register(  # noqa: PLR0913 - one row's columns
     pool: str,
     pid: int,
     capacity: Capacity = IDLE,
+    tools: Sequence[str] = (),
 ) -> None:
-    """Make this process known; from now on it must beat."""
+    """Make this process known, with digests of its tools; from now on it must beat."""
     row = {"id": worker, "node": node, "role": role, "pool": pool, "pid": pid}
     row |= {"slots": capacity.slots, "queues": list(capacity.queues)}
+    row |= {"tools": list(tools)}
     database.run((REGISTER, row))
 
 

@@ -1,11 +1,12 @@
-"""How a step leaves a run without deciding it: a reply booked alone, a run freed, back, or failed.
+"""How a step leaves a run undecided: a reply booked alone, a run freed, back, paused, or failed.
 
 Each write is a compare-and-set that is tried until PostgreSQL answers, between two named points.
 """
 
+from loop.decision import Pause
 from models import steps
 from models.claiming import put_off_step
-from models.steps import Claim, Exchange, GivenBack
+from models.steps import Applied, Claim, Exchange, GivenBack
 from tasks.persisting import persist
 from tasks.runtime import Runtime
 from umbel.contracts import RunId
@@ -41,6 +42,21 @@ def hand_back(
     if given_back is not None:
         runtime.note_end(claim.run_id, given_back.ended)
     return given_back
+
+
+def pause_unsent(runtime: Runtime, claim: Claim, pause: Pause) -> Applied:
+    """Pause a run before anybody is asked; one that has moved on meanwhile is given back."""
+    facts = {"run_id": claim.run_id, "step": str(claim.step)}
+    fault("step.pause_pre", **facts)
+    applied = persist(lambda: steps.pause_unsent(runtime.database, claim, pause))
+    fault("step.pause_post", **facts)
+    if applied is not None:
+        runtime.note_end(claim.run_id, ("paused", pause.reason))
+        return applied
+    detail = "The run has moved on."
+    back = hand_back(runtime, claim, wait_seconds=0, detail=detail, is_failure=False)
+    is_due = back is not None and back.ended is None
+    return Applied(next_step=claim.step if is_due else None)
 
 
 def release_own(runtime: Runtime, run_id: RunId, step: int) -> None:

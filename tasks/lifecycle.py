@@ -31,7 +31,7 @@ from tasks.runtime import Runtime, build_runtime, install_runtime, required_urls
 from tasks.tally_writer import TallyWriter
 from tasks.tracing import check_tracing
 from umbel.errors import Misconfigured, UmbelError
-from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE
+from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, TOOLS_QUEUE
 from umbel.settings import Settings
 
 log: Final = logging.getLogger(__name__)
@@ -171,6 +171,7 @@ class WorkerLifecycle:
                 pool=node.pool,
                 pid=os.getpid(),
                 capacity=node.capacity,
+                tools=made.registry.digests() if TOOLS_QUEUE in made.queues else (),
             )
         )
 

@@ -88,6 +88,8 @@ class Runtime:
     """Steps or calls carried at once."""
     ring_after_seconds: float = 5.0
     """After which a step that could not be claimed is tried again for the first time."""
+    tool_patience_seconds: float = 30.0
+    """Time a call waits, at least, for a worker that has its tool."""
     duty: Duty = FRESH
     risk: Lock = field(default_factory=Lock)
     """Held by the one step here that has cost a worker before."""
@@ -165,6 +167,7 @@ def build_runtime(
         queues=queues,
         slots=node.capacity.slots,
         ring_after_seconds=settings.ring_after_seconds,
+        tool_patience_seconds=settings.tool_patience_seconds,
         duty=Duty(
             takes_fresh=LOOP_QUEUE in queues,
             takes_suspects=SUSPECT_QUEUE in queues,

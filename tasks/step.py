@@ -23,12 +23,19 @@ from models.steps import (
 )
 from tasks.asking import StreamGivenUp, ask_model
 from tasks.authority import permission_check, why_denied
-from tasks.giving_back import book_reply, fail_run, hand_back, put_off, release_own
+from tasks.giving_back import (
+    book_reply,
+    fail_run,
+    hand_back,
+    pause_unsent,
+    put_off,
+    release_own,
+)
 from tasks.persisting import persist
 from tasks.planning import pause_after_mistakes, plan_calls
 from tasks.runtime import Runtime
 from umbel.contracts import Principal, RunId
-from umbel.errors import InvariantBroken, Unavailable
+from umbel.errors import ContractMismatch, InvariantBroken, Unavailable
 from umbel.faults import fault
 from umbel.log_context import bind
 from umbel.names import STEP, Reason, RunStatus
@@ -130,6 +137,9 @@ def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
         # Its author waits for the next request.
         is_due = back is not None and back.ended is None and detail == "steer"
         return StepOutcome(f"handed back: {detail}", Applied(next_step=step if is_due else None))
+    except ContractMismatch as mismatch:
+        pause = Pause("contract_mismatch", str(mismatch))
+        return StepOutcome(f"pause {pause.reason}, 0 tok", pause_unsent(runtime, claim, pause))
     except BaseException as error:  # whatever it was must leave the run with somebody
         _give_back_after(runtime, claim, error)
         raise

@@ -6,14 +6,13 @@ from typing import Final
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # stubs are older
 
-from loop.outcome import Errored, Refused, Returned, ToolOutcome, Unknown
+from loop.outcome import Errored, Returned, ToolOutcome, Unknown
 from models.calls import (
     CallRow,
     Settled,
     Started,
     find_own_start,
     free_own_read,
-    give_up,
     load_call,
     record_intent,
     settle,
@@ -22,16 +21,16 @@ from models.calls import (
 from models.handing_back import hand_back_read
 from models.records import RunSpec
 from models.sweeping import stalled_read
-from tasks.authority import refusal_of
 from tasks.drain_reads import ReadInterrupted, ToolCode, ToolStalled
 from tasks.persisting import persist
+from tasks.refusing import prepare, ring_for
 from tasks.runtime import Runtime
 from tasks.tool_context import RunToolContext
 from tools.definition import Tool
 from tools.execution import run_tool
 from tools.result import error_text, view_of
 from umbel.contracts import CallId
-from umbel.errors import Misconfigured, Unavailable
+from umbel.errors import Unavailable
 from umbel.faults import fault
 from umbel.log_context import bind
 from umbel.names import CALL
@@ -68,17 +67,10 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     if call is None or call.state != "ready":
         runtime.meter.idle(CALL)
         return "nothing to do"
-    spec = runtime.specs.get(call.run_id)
-    refused = refusal_of(call, spec)
-    tool = refused or _find_tool(runtime, call, spec)
-    if isinstance(tool, Refused):
-        fault("call.give_up_pre", call_id=call.call_id, run_id=call.run_id)
-        settled = give_up(runtime.database, call, tool)
-        fault("call.give_up_post", call_id=call.call_id, run_id=call.run_id)
-        if settled is not None:
-            runtime.note_end(call.run_id, settled.ended)
-        _ring(runtime, call, settled)
-        return "refused: no such tool here" if refused is None else "refused: not permitted"
+    prepared = prepare(runtime, call)
+    if isinstance(prepared, str):
+        return prepared
+    spec, tool = prepared
     asked_at = time.monotonic()
     started = _start(runtime, call)
     if started is None:
@@ -155,7 +147,7 @@ def _hand_back(runtime: Runtime, started: Started) -> str:
     cut = Errored(error_text("interrupted", "The worker ended, and the run had moved on."))
     settled = persist(lambda: settle(runtime.database, started, cut, cut.text))
     _count(runtime, call, settled, cut)
-    _ring(runtime, call, settled)
+    ring_for(runtime, call, settled)
     return "ended early: its run has moved on"
 
 
@@ -168,27 +160,10 @@ def _abandon(runtime: Runtime, started: Started) -> None:
         settled = persist(lambda: settle(runtime.database, started, gone, ""))
         fault("call.abandon_post", call_id=call.call_id, run_id=call.run_id)
         _count(runtime, call, settled, gone)
-        _ring(runtime, call, settled)
+        ring_for(runtime, call, settled)
     else:
         persist(lambda: free_own_read(runtime.database, started))
         fault("call.abandon_post", call_id=call.call_id, run_id=call.run_id)
-
-
-def _find_tool(runtime: Runtime, call: CallRow, spec: RunSpec) -> Tool | Refused:
-    """The tool as the run was accepted with it, or the result that says it is missing here."""
-    try:
-        tool = runtime.registry.get(call.tool)
-    except Misconfigured:
-        tool = None
-    if tool is not None and tool.frozen() == spec.tool(call.tool):
-        return tool
-    return Refused(
-        error_text(
-            "tool_unavailable",
-            f"{call.tool} version {call.tool_version}, as this run was offered it, is not "
-            "installed on this worker. Nothing was done.",
-        )
-    )
 
 
 def _start(runtime: Runtime, call: CallRow) -> Started | None:
@@ -233,7 +208,7 @@ def _settle(
         settled = _write_outcome(runtime, started, spec, _instead_of(call, outcome), resources)
     fault("call.receipt_post", call_id=call.call_id, run_id=call.run_id)
     _count(runtime, call, settled, outcome)
-    _ring(runtime, call, settled)
+    ring_for(runtime, call, settled)
     return settled
 
 
@@ -269,12 +244,3 @@ def _count(runtime: Runtime, call: CallRow, settled: Settled | None, outcome: To
     runtime.note_end(call.run_id, settled.ended)
     if isinstance(outcome, Unknown):
         runtime.meter.outcome_unknown()
-
-
-def _ring(runtime: Runtime, call: CallRow, settled: Settled | None) -> None:
-    if settled is None:
-        return
-    if settled.next_call is not None:
-        runtime.ringer.ring_call(settled.next_call.call_id, settled.next_call.tool)
-    if settled.next_step is not None:
-        runtime.ringer.ring_step(call.run_id, settled.next_step)

@@ -23,6 +23,7 @@ FAST_CLOCKS: Final = {
     "UMBEL_DEAD_AFTER_SECONDS": "2.5",
     "UMBEL_SWEEP_SECONDS": "0.2",
     "UMBEL_RING_AFTER_SECONDS": "0.5",
+    "UMBEL_TOOL_PATIENCE_SECONDS": "1",
 }
 """For tests that hurt workers: the dead are found soon, and a busy machine is not yet dead."""
 PATIENT_CLOCKS: Final = {**FAST_CLOCKS, "UMBEL_DEAD_AFTER_SECONDS": "20"}

@@ -1,5 +1,6 @@
 """Which tools exist: the built-in ones, those of installed packages, those of named modules."""
 
+import hashlib
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
@@ -10,6 +11,7 @@ from tools.builtin import BUILTIN
 from tools.definition import Tool, from_function, is_declared
 from tools.failure import failure_of
 from umbel.errors import Misconfigured
+from umbel.strict_json import canonical
 
 ENTRY_POINT_GROUP: Final = "umbel.tools"
 
@@ -74,6 +76,10 @@ class ToolRegistry:
             )
         return tuple(self._tools[name] for name in dict.fromkeys(allow))
 
+    def digests(self) -> tuple[str, ...]:
+        """What tells each tool from every other version of it, in the order of the names."""
+        return tuple(digest_of(tool.frozen()) for tool in self._tools.values())
+
     def differing(self, frozen: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
         """Names of a run's frozen tools that this process lacks or knows differently."""
         return tuple(
@@ -81,6 +87,11 @@ class ToolRegistry:
             for tool in frozen
             if tool["name"] not in self._tools or self._tools[tool["name"]].frozen() != tool
         )
+
+
+def digest_of(frozen: Mapping[str, Any]) -> str:
+    """A short name for a tool as a run freezes it: the same only for the same tool."""
+    return hashlib.sha256(canonical(dict(frozen)).encode()).hexdigest()[:16]
 
 
 def load_registry(modules: Sequence[str]) -> ToolRegistry:

@@ -12,6 +12,7 @@ UmbelError
 │  └─ Contended        somebody else keeps a row locked
 ├─ LeaseLost           another worker owns the run: stop quietly, write nothing
 └─ InvariantBroken     a bug or a corrupt record: crash loudly, never "handle" it
+   └─ ContractMismatch what a run was accepted with is not what its hash says
 """
 
 
@@ -61,3 +62,7 @@ class LeaseLost(UmbelError):
 
 class InvariantBroken(UmbelError):
     """A bug or a corrupt record."""
+
+
+class ContractMismatch(InvariantBroken):
+    """What a run was accepted with is not what its hash says: nobody guesses, its owner is told."""

@@ -89,6 +89,8 @@ class Settings(BaseSettings):
     """Time between two looks for work that nobody has been told of."""
     ring_after_seconds: Seconds = 5.0
     """Time after which work that was announced and not taken is announced again."""
+    tool_patience_seconds: Seconds = 30.0
+    """Time a call waits, at least, while no worker has its tool; then its run pauses."""
     pool_size: Count = 10
     """Database connections of one process at most."""
     step_concurrency: Count = 100

@@ -41,6 +41,11 @@ APPROVAL = (
 CASES = [
     ("runs_status", f"UPDATE runs SET status = 'odd', reason = 'stall', work = 'none' {READY_RUN}"),
     ("runs_reason", f"UPDATE runs SET status = 'waiting', reason = 'odd' {READY_RUN}"),
+    (
+        "runs_pause_reason",
+        f"UPDATE runs SET pause_reason = 'odd', pause_detail = 'why' {READY_RUN}",
+    ),
+    ("runs_pause_in_words", f"UPDATE runs SET pause_reason = 'stall' {READY_RUN}"),
     ("runs_work", f"UPDATE runs SET work = 'odd' {READY_RUN}"),
     ("runs_held_has_holder", f"UPDATE runs SET holder = 'wrk_x' {READY_RUN}"),
     ("runs_held_has_holder", f"UPDATE runs SET work = 'held' {READY_RUN}"),

@@ -7,6 +7,9 @@ from tests.state.record import CallRef, Done, Worker
 from tests.state.system import System
 from tests.state.world import IDLE, Message, Mind, Moment, Sent
 
+MOST_LOOKS = 2
+"""Of workers without the tool, after which a call is refused."""
+
 
 def hear_call(heard: Moment, slot: Worker, ref: CallRef, system: System) -> Iterator[Move]:
     call = heard.rows.call(ref)
@@ -23,8 +26,14 @@ def hear_call(heard: Moment, slot: Worker, ref: CallRef, system: System) -> Iter
             )
         return
     yield from _start(heard, slot, ref, system)
-    done = system.give_up_call(heard.rows, ref, "refused")
-    yield Move(f"has no tool for {ref}", slot, _rings(heard, slot, done), "missing")
+    done = system.leave_call(heard.rows, ref, MOST_LOOKS, is_known=False)
+    left = heard.after(done)
+    looked = done.rows.call(ref)
+    if looked is not None and looked.misses < MOST_LOOKS:
+        yield Move(f"leaves {ref} to others", slot, through(left, slot, (ref,)), "missing")
+    else:
+        after = left.thinking(slot, Mind("missing", call=ref))
+        yield Move(f"finds that nobody has the tool of {ref}", slot, after, "missing")
 
 
 def _start(heard: Moment, slot: Worker, ref: CallRef, system: System) -> Iterator[Move]:
@@ -59,6 +68,9 @@ def carry_call(moment: Moment, slot: Worker, system: System) -> Iterator[Move]:
         done = system.record_intent(moment.rows, ref, slot)
         after = Mind("started", call=ref, attempt=1) if done.is_done else IDLE
         yield Move(f"starts {ref}", slot, moment.after(done).thinking(slot, after))
+    elif mind.at == "missing":
+        done = system.give_up_call(moment.rows, ref, "refused", "contract_mismatch")
+        yield Move(f"refuses {ref}", slot, _rings(moment, slot, done))
     elif mind.at == "noting":
         done = system.note_late(moment.rows, ref, mind.attempt, mind.outcome)
         yield Move(f"notes {mind.outcome} of {ref}", slot, moment.after(done).thinking(slot, IDLE))

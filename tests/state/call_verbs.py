@@ -1,7 +1,7 @@
 """The product's store functions again, on tuples: calls, their outcomes and the join."""
 
 from tests.state.owner_verbs import count_asked, skip_unstarted
-from tests.state.record import Call, CallRef, Done, Receipt, Rows, Worker
+from tests.state.record import Call, CallRef, Done, Receipt, Rows, Run, Worker
 
 MAX_READ_ATTEMPTS = 3
 UNPLACED = ("unknown", "awaiting_approval", "planned")
@@ -84,12 +84,21 @@ def settle_stalled_read(rows: Rows, ref: CallRef, attempt: int) -> Done:
     return join(rows, call, "errored")
 
 
-def give_up_call(rows: Rows, ref: CallRef, state: str) -> Done:
+def leave_call(rows: Rows, ref: CallRef, at_once: int, *, is_known: bool) -> Done:
+    """LEAVE_CALL, once its time has come."""
+    call = rows.call(ref)
+    if call is None or call.state != "ready":
+        return Done(rows)
+    misses = min(call.misses + 1, at_once) if is_known else call.misses + 1
+    return Done(rows.with_call(call._replace(misses=misses)), is_done=True)
+
+
+def give_up_call(rows: Rows, ref: CallRef, state: str, pause: str | None = None) -> Done:
     """GIVE_UP_CALL."""
     call = rows.call(ref)
     if call is None or call.state != "ready" or (call.is_change and call.attempt):
         return Done(rows)
-    return join(rows, call, state)
+    return join(rows, call, state, pause)
 
 
 def settle_change(rows: Rows, ref: CallRef, attempt: int, outcome: str) -> Done:
@@ -145,7 +154,7 @@ def void_calls(rows: Rows) -> tuple[CallRef, ...]:
     return tuple(c.ref for c in rows.calls if c.state == "ready" and _is_void(rows, c))
 
 
-def join(rows: Rows, settled: Call, state: str) -> Done:
+def join(rows: Rows, settled: Call, state: str, pause: str | None = None) -> Done:
     """_JOIN: `settled` with its state before, and what it becomes."""
     was = settled.state if settled.state in UNPLACED else "started"
     call = settled._replace(state=state, holder=None)
@@ -165,33 +174,40 @@ def join(rows: Rows, settled: Call, state: str) -> Done:
     closed = closes + skipped
     unknowns = run.unknowns + turns_unknown - (was == "unknown" and state != "unknown")
     joins = run.work == "calls" and closed > 0 and run.open_calls == closed
-    pauses = joins and unknowns > 0 and not run.is_stopped
-    ends = joins and run.is_stopped
-    status, reason = run.status, run.reason
-    if ends:
-        status, reason = "cancelled", "owner_stop"
-    elif pauses:
-        status, reason = "paused", "unknown_outcome"
-    elif asked and run.open_approvals == asked:
-        status, reason = "running", None
+    pause = run.pause_reason or pause
+    stronger = "unknown_outcome" if unknowns > 0 else pause
+    status, reason = _standing(run, stronger, joins=joins, asked=asked)
+    is_over = joins and status in ("paused", "cancelled")
     run = run._replace(
         open_calls=run.open_calls - closed,
         open_approvals=run.open_approvals - asked,
         unknowns=unknowns,
         step=run.step + joins,
-        work=("none" if pauses or ends else "ready") if joins else run.work,
+        work=("none" if is_over else "ready") if joins else run.work,
         status=status,
         reason=reason,
+        pause_reason=pause,
     )
-    ending = ("run.paused",) if pauses else ("run.cancelled",) if ends else ()
+    ending = (f"run.{status}",) if is_over else ()
     return Done(
         after.with_run(run),
-        1 + skipped + (pauses or ends),
+        1 + skipped + is_over,
         (f"call.{state}", *["call.skipped"] * skipped, *ending),
         is_done=True,
         next_step=run.step if run.work == "ready" else None,
         next_call=next_call,
     )
+
+
+def _standing(run: Run, pause: str | None, *, joins: bool, asked: int) -> tuple[str, str | None]:
+    """Status and reason after a call of the run has ended."""
+    if joins and run.is_stopped:
+        return "cancelled", "owner_stop"
+    if joins and pause is not None:
+        return "paused", pause
+    if asked and run.open_approvals == asked:
+        return "running", None
+    return run.status, run.reason
 
 
 def _is_void(rows: Rows, call: Call) -> bool:
@@ -203,7 +219,11 @@ def _is_void(rows: Rows, call: Call) -> bool:
 
 def _start(rows: Rows, call: Call, worker: Worker) -> Done:
     started = call._replace(
-        state="started", attempt=call.attempt + 1, holder=worker, is_overdue=False
+        state="started",
+        attempt=call.attempt + 1,
+        holder=worker,
+        is_overdue=False,
+        misses=call.misses if call.is_change else 0,
     )
     return Done(rows.with_call(started), is_done=True, attempt=started.attempt)
 

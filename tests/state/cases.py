@@ -32,9 +32,10 @@ class Case(NamedTuple):
         before, after = self.rows.run, self.done.rows.run
         ends = (before.status, before.work, after.status, after.work)
         held = (before.is_stopped, before.quarantine, before.must_wait, before.steers > 0)
+        pause = before.pause_reason
         stands = (self.done.is_done, self.done.events, before.unknowns > 0)
         words = tuple(value for value in self.arguments.values() if isinstance(value, str | bool))
-        return (self.verb, words, stands, ends, held, self._guards())
+        return (self.verb, words, stands, ends, held, pause, self._guards())
 
     def _guards(self) -> tuple[object, ...]:
         """Which conditions of its statement a claim or a call fulfils."""
@@ -47,7 +48,7 @@ class Case(NamedTuple):
             return ()
         is_holder = call.holder == self.arguments.get("worker")
         is_due = (call.steer_rev == run.steer_rev, call.is_overdue, call.holder in self.dead)
-        approval = (call.needs_approval, call.is_approved, call.is_lapsed)
+        approval = (call.needs_approval, call.is_approved, call.is_lapsed, call.misses)
         return (call.state, call.attempt, call.receipt, is_holder, *is_due, *approval)
 
     def __str__(self) -> str:
@@ -157,12 +158,19 @@ def _claim_cases(moment: Moment, claim: Claim, scenario: Scenario) -> Iterator[C
         yield case("hand_back", verbs.hand_back, claim=claim, is_failure=waits)
         pause = {"reason": "tool_call_limit", "keeps_reply": waits}
         yield case("commit_pause", verbs.commit_pause, claim=claim, **pause)
+    unsent = {"reason": "context_capacity"}
+    yield case("pause_unsent", verbs.pause_unsent, claim=claim, **unsent)
     yield case("fail_run", verbs.fail_run, claim=claim)
 
 
 def _call_cases(case: Callable[..., Case], call: Call, dead: frozenset[Worker]) -> Iterator[Case]:
     ref, attempt = call.ref, call.attempt
-    yield case("give_up_call", call_verbs.give_up_call, ref=ref, state="errored")
+    for pause in (None, "contract_mismatch"):
+        refused = {"ref": ref, "state": "errored", "pause": pause}
+        yield case("give_up_call", call_verbs.give_up_call, **refused)
+    for is_known in (True, False):
+        looked = {"ref": ref, "at_once": 1, "is_known": is_known}
+        yield case("leave_call", call_verbs.leave_call, **looked)
     for slot in (0, 1):
         yield case("find_own_start", call_verbs.find_own_start, ref=ref, worker=slot)
         if call.is_change:

@@ -268,3 +268,16 @@ def correction_that_leaves_questions(rows: Rows, mode: str) -> Done:
     after = {call.ref: call for call in done.rows.calls}
     calls = tuple(after.get(call.ref, call) for call in rows.calls)
     return done._replace(rows=done.rows._replace(calls=calls))
+
+
+def receipt_that_forgets_the_pause(rows: Rows, ref: CallRef, attempt: int, outcome: str) -> Done:
+    wanted = rows.run.pause_reason
+    forgotten = rows.with_run(rows.run._replace(pause_reason=None))
+    done = call_verbs.settle_change(forgotten, ref, attempt, outcome)
+    return done._replace(rows=done.rows.with_run(done.rows.run._replace(pause_reason=wanted)))
+
+
+def claim_that_keeps_the_pause(rows: Rows, step: int, worker: Worker) -> Done:
+    done = verbs.claim_step(rows, step, worker)
+    run = done.rows.run._replace(pause_reason=rows.run.pause_reason)
+    return done._replace(rows=done.rows.with_run(run))

@@ -77,6 +77,7 @@ def steer_run(rows: Rows, mode: str) -> Done:
         work=("none" if pauses else "ready") if joins else run.work,
         status="paused" if pauses else status,
         reason="unknown_outcome" if pauses else reason,
+        pause_reason=None if redirects else run.pause_reason,
     )
     after = rows._replace(run=run, models=models, calls=calls, steers=(*rows.steers, Steer(mode)))
     events = ("run.steered", *["call.skipped"] * skipped, *(["run.paused"] if pauses else []))

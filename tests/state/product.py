@@ -23,7 +23,7 @@ from models.calls import (
 )
 from models.claiming import put_off_step
 from models.database import Database, Row, Statement
-from models.handing_back import hand_back_read
+from models.handing_back import Patience, hand_back_read, leave_call
 from models.owner import resume_run, steer_run, stop_run, verify_receipt
 from models.steps import (
     Claim,
@@ -36,6 +36,7 @@ from models.steps import (
     commit_retry,
     fail_run,
     hand_back,
+    pause_unsent,
     release_own,
 )
 from models.sweeping import free_reads, skip_void_calls, take_over_runs
@@ -160,6 +161,13 @@ def give_back(at: At, a: Mapping[str, Any]) -> object:
     return hand_back(at.database, held, wait_seconds=wait, detail="why", is_failure=is_failure)
 
 
+def leave(at: At, a: Mapping[str, Any]) -> object:
+    """A look of a worker without the tool: who has it lives, or has not been heard of."""
+    tool = "of the living" if a["is_known"] else "of the silent"
+    patience = Patience(a["at_once"], wait_seconds=3600.0, dead_after_seconds=10.0)
+    return leave_call(at.database, at.call(a), tool, patience)
+
+
 def retry(at: At, a: Mapping[str, Any]) -> object:
     """A retry now, or after an hour."""
     decision = Retry("provider", 3600.0 * a["waits"], "down")
@@ -184,6 +192,9 @@ VERBS: Final[dict[str, Callable[[At, Mapping[str, Any]], object]]] = {
         at.database, at.held(a["claim"]), an_exchange(), discard=a["discard"]
     ),
     "hand_back": give_back,
+    "pause_unsent": lambda at, a: pause_unsent(
+        at.database, at.held(a["claim"]), Pause(a["reason"], "why")
+    ),
     "fail_run": lambda at, a: fail_run(
         at.database, at.held(a["claim"]), reason="corrupt_record", detail="why"
     ),
@@ -202,7 +213,10 @@ VERBS: Final[dict[str, Callable[[At, Mapping[str, Any]], object]]] = {
     "hand_back_read": lambda at, a: hand_back_read(at.database, at.started(a)),
     "settle_read": lambda at, a: settle(at.database, at.started(a), OUTCOMES[a["state"]], "1"),
     "settle_change": lambda at, a: settle(at.database, at.started(a), OUTCOMES[a["outcome"]], "1"),
-    "give_up_call": lambda at, a: give_up(at.database, at.call(a), Errored("no")),
+    "leave_call": leave,
+    "give_up_call": lambda at, a: give_up(
+        at.database, at.call(a), Errored("no"), a["pause"] and Pause(a["pause"], "why")
+    ),
     "settle_stalled_read": lambda at, a: settle_stalled_read(
         at.database, **at.named(a), outcome=Errored("no")
     ),

@@ -43,6 +43,7 @@ class Run(NamedTuple):
     """Arguments of a change, and `active`, `over` or `closed` (for ever)."""
     must_wait: bool = False
     is_answered: bool = False
+    pause_reason: str | None = None
 
 
 class ModelCall(NamedTuple):
@@ -85,6 +86,7 @@ class Call(NamedTuple):
     is_approved: bool = False
     is_lapsed: bool = False
     """Time to approve it, or to start it once it is approved, is over."""
+    misses: int = 0
 
     @property
     def ref(self) -> CallRef:

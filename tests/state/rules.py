@@ -18,6 +18,7 @@ def broken_in(moment: Moment) -> str | None:
                 _counters,
                 _decisions,
                 _unknowns,
+                _pauses,
                 _approvals,
                 _constraints,
             )
@@ -52,6 +53,8 @@ def _going_on(before: Moment, move: Move) -> Iterator[str]:
     was, now = before.rows.run, after.rows.run
     if was.status in SETTLED and now.status not in SETTLED and move.says != RESUMES:
         yield "a settled run goes on by itself"
+    if was.work == "calls" and now.work == "ready" and now.pause_reason is not None:
+        yield "a run goes on that was to pause"
     if after.has_gap:
         yield "event numbers have a gap"
     if now.work == "held" and now.fence != was.fence:
@@ -169,6 +172,12 @@ def _unknowns(moment: Moment) -> Iterator[str]:
         yield "a run goes on beside an unknown outcome"
     if run.work == "none" and run.status not in ("paused", "cancelled", "failed"):
         yield "an unknown outcome does not pause its run"
+
+
+def _pauses(moment: Moment) -> Iterator[str]:
+    run = moment.rows.run
+    if run.work == "held" and run.pause_reason is not None:
+        yield "a step begins with the pause of the one before"
 
 
 def _approvals(moment: Moment) -> Iterator[str]:

@@ -60,7 +60,7 @@ LOSSES: Final = Scenario(
 TOOLS: Final = Scenario(
     "tools are missing, refused, or say nothing",
     ((CHANGE, OTHER),),
-    Budget(missing=1, resets=1, refusals=1, redirects=1),
+    Budget(missing=2, resets=1, refusals=1, redirects=1, resumes=1),
     Policy(parallel=1),
 )
 ASKED: Final = Scenario(
@@ -112,7 +112,7 @@ LARGE: Final = (
     Scenario(
         "lost answers, ending workers, a kill, a stop and a correction",
         ((CHANGE, READ),),
-        Budget(kills=1, unanswered=2, drains=1, stops=1, redirects=1, missing=1),
+        Budget(kills=1, unanswered=2, drains=1, stops=1, redirects=1, missing=2),
     ),
     Scenario(
         "the owner is asked, with a kill, a silent tool, a doubled message, a stop and a resume",

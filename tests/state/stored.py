@@ -135,6 +135,7 @@ def _call(row: Row) -> Call:
         row["needs_approval"],
         row["approved_sha"] is not None,
         row["is_lapsed"],
+        row["misses"],
     )
 
 

@@ -51,7 +51,7 @@ class Budget(NamedTuple):
     """Requests the outside world refuses."""
     deadlines: int = 0
     missing: int = 0
-    """Workers without the tool."""
+    """Looks of workers without the tool."""
     grants: int = 0
     denials: int = 0
     lapses: int = 0
@@ -134,6 +134,7 @@ class System:
     hand_back_read: Verb = call_verbs.hand_back_read
     settle_read: Verb = call_verbs.settle_read
     settle_stalled_read: Verb = call_verbs.settle_stalled_read
+    leave_call: Verb = call_verbs.leave_call
     give_up_call: Verb = call_verbs.give_up_call
     settle_change: Verb = call_verbs.settle_change
     settle_lost_change: Verb = call_verbs.settle_lost_change

@@ -28,9 +28,10 @@ PAST: Final = "2000-01-01T00:00:00Z"
 FUTURE: Final = "2100-01-01T00:00:00Z"
 
 _WORKERS: Final = """
-INSERT INTO workers (id, node, role, pool, pid, beat_at)
+INSERT INTO workers (id, node, role, pool, pid, beat_at, queues, tools)
 SELECT 'wrk_' || n || CASE WHEN silent THEN '_silent' ELSE '' END, 'here', 'step', 'gevent', 1,
-  now() + CASE WHEN silent THEN interval '-1 hour' ELSE interval '1 hour' END
+  now() + CASE WHEN silent THEN interval '-1 hour' ELSE interval '1 hour' END,
+  ARRAY['umbel.tools'], ARRAY[CASE WHEN silent THEN 'of the silent' ELSE 'of the living' END]
 FROM unnest(ARRAY[0, 1]) AS n, unnest(ARRAY[true, false]) AS silent
 """
 _THREADS: Final = """
@@ -147,6 +148,8 @@ def _run_row(number: int, rows: Rows, dead: frozenset[Worker]) -> Row:
         "source_rev": 0,
         "auth_rev": 0,
         "rings": 0,
+        "pause_reason": run.pause_reason,
+        "pause_detail": None if run.pause_reason is None else "why",
     }
 
 
@@ -218,6 +221,7 @@ def _call_rows(number: int, rows: Rows, dead: frozenset[Worker]) -> Iterable[Row
             "started_at": PAST if has_started else None,
             "settled_at": PAST if ended else None,
             "rings": 0,
+            "misses": call.misses,
         }
 
 

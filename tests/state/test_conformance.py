@@ -6,7 +6,16 @@ from types import ModuleType
 import psycopg
 import pytest
 
-from models import hot, hot_approvals, hot_calls, hot_owner, hot_settle, hot_sweep, steps
+from models import (
+    handing_back,
+    hot,
+    hot_approvals,
+    hot_calls,
+    hot_owner,
+    hot_settle,
+    hot_sweep,
+    steps,
+)
 from models.database import Database
 from tests.state.cases import BATCHED, Case
 from tests.state.product import VERBS, At, Uncommitted, sweep
@@ -71,6 +80,9 @@ def test_the_product_does_what_the_mirror_does(
         ("settle_change", hot_owner, "NOTE_LATE", "x.differs AND", "false AND"),
         ("settle_change", hot_settle, "SETTLE_CHANGE", "(outcome IS NOT NULL)", "false"),
         ("settle_read", hot_settle, "SETTLE_READ", "THEN step + 1", "THEN step"),
+        ("settle_change", hot_settle, "SETTLE_CHANGE", "(q.pause_reason, ", "(NULL, "),
+        ("leave_call", handing_back, "LEAVE_CALL", "AND w.beat_at > now()", "AND now() > now()"),
+        ("claim_step", hot, "CLAIM", "pause_reason = NULL", "pause_reason = runs.pause_reason"),
         ("record_intent", hot_calls, "INTENT", "q.until > clock_timestamp()", "false"),
         ("record_intent", hot_calls, "INTENT", "c.approval_until > clock_timestamp()", "true"),
         (

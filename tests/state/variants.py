@@ -250,4 +250,16 @@ VARIANTS: Final = (
         "a dead end: nothing leads on",
         replace(REAL, steer_run=faulty.correction_that_leaves_questions),
     ),
+    Variant(
+        "a join that forgets why to pause",
+        TOOLS,
+        "a run goes on that was to pause",
+        replace(REAL, settle_change=faulty.receipt_that_forgets_the_pause),
+    ),
+    Variant(
+        "a claim that keeps the pause of the step before",
+        TOOLS,
+        "a step begins with the pause of the one before",
+        replace(REAL, claim_step=faulty.claim_that_keeps_the_pause),
+    ),
 )

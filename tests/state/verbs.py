@@ -31,6 +31,7 @@ def claim_step(rows: Rows, step: int, worker: Worker) -> Done:
         fence=run.fence + 1,
         attempts=run.attempts + 1,
         must_wait=False,
+        pause_reason=None,
     )
     stored = max(
         (m for m in rows.models if m.step == step and m.state == "closed" and m.decision is None),
@@ -153,6 +154,16 @@ def commit_pause(rows: Rows, claim: Claim, reason: str, *, keeps_reply: bool) ->
     run = run._replace(work="none", status="paused", reason=reason, holder=None)
     models = _decided(rows.models, claim, None if keeps_reply else "pause")
     after = rows._replace(run=run, models=models)
+    return Done(after, 1, ("run.paused",), is_done=True)
+
+
+def pause_unsent(rows: Rows, claim: Claim, reason: str) -> Done:
+    """PAUSE_UNSENT."""
+    run = rows.run
+    if not _still_held(run, claim):
+        return Done(rows)
+    run = run._replace(work="none", status="paused", reason=reason, holder=None)
+    after = rows._replace(run=run, models=_without_open(rows.models, run.step))
     return Done(after, 1, ("run.paused",), is_done=True)
 
 

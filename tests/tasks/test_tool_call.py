@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from threading import Event
 
 import pytest
@@ -136,25 +135,6 @@ def test_a_read_that_raises_anything_ends_as_an_error(
     process, [call_id] = prepared(database, a_tool("look", breaks))
     assert process.call(call_id) == "errored, recorded"
     assert call_row(database, call_id)["state"] == "errored"
-
-
-@pytest.mark.parametrize(
-    "here",
-    [
-        a_tool("other"),
-        replace(a_tool("look"), version="2"),
-        replace(a_tool("look"), description="It does something else by now."),
-    ],
-)
-def test_a_tool_that_is_not_here_as_it_was_offered_is_refused(
-    database: Database, here: Tool
-) -> None:
-    _, [call_id] = prepared(database, a_tool("look"))
-    elsewhere = a_process(database, here)
-    assert elsewhere.call(call_id) == "refused: no such tool here"
-    assert call_row(database, call_id)["state"] == "refused"
-    assert elsewhere.bell.steps == [(call_row(database, call_id)["run_id"], 2)]
-    assert "tool_unavailable" in json.dumps(result_of(database))
 
 
 def test_a_result_longer_than_the_view_is_kept_whole_and_shown_cut(database: Database) -> None:
