@@ -4,13 +4,26 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Chunked:
+    """A result that is too long for one row, written in chunks before its outcome."""
+
+    total_chars: int
+    sha256: str
+    """Of the UTF-8 bytes of its JSON text, in hex."""
+
+
+@dataclass(frozen=True, slots=True)
 class Returned:
     """The tool gave a result."""
 
     text: str
-    """JSON text, storable as it is."""
+    """JSON text, storable as it is; of a chunked result the beginning."""
     is_escaped: bool = False
     """Characters the database cannot store are written as JSON escapes."""
+    capture_id: str | None = None
+    """Under which chunks and pictures were written; None: the text is all."""
+    chunked: Chunked | None = None
+    """The whole, when it is in chunks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,6 @@ from umbel.names import Effect, Reason, RunStatus
 MAX_READ_ATTEMPTS: Final = 3
 """Times a read may be started; it is repeated only after its worker was lost."""
 
-LARGE_RESULT_CHARS: Final = 1_000_000
-"""From here on a result gets more time: cut off and repeated, it would never be stored."""
-
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
@@ -253,11 +250,10 @@ def _settle(
 ) -> Settled | None:
     """Lock the run and settle. Who settles for others does not wait long: Contended."""
     lock = (hot.LOCK_RUN, {"run_id": statement[1]["run_id"]})
-    is_large = len(statement[1]["body"]) > LARGE_RESULT_CHARS
-    patience: list[Statement] = [(hot_settle.PATIENCE, {})] if is_large else []
-    if not is_patient:
-        patience.append((hot_settle.IMPATIENCE, {}))
-    rows = database.run(*patience, lock, statement)[-1]
+    patience: list[Statement] = [] if is_patient else [(hot_settle.IMPATIENCE, {})]
+    has_capture = statement[1]["capture_id"] is not None
+    keep: list[Statement] = [(hot_settle.KEEP_CAPTURE, statement[1])] if has_capture else []
+    rows = database.run(*patience, lock, statement, *keep)[len(patience) + 1]
     return settled_of(rows[0]) if rows else None
 
 

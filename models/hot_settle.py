@@ -7,9 +7,8 @@ on its row too: an outcome that nobody knows, else what a call of the step has l
 
 from typing import Final
 
-# Before LOCK_RUN, for results of many megabytes on a slow disk.
+# Before LOCK_RUN, by whoever settles for others.
 IMPATIENCE: Final = "SET LOCAL lock_timeout = '300ms'"
-PATIENCE: Final = "SET LOCAL statement_timeout = '60s'"
 
 # What every settling statement shares, given `c` (the settled call, with `was` = its state before;
 # `started` if it had a place among the parallel ones): siblings that can no longer start, the next
@@ -70,13 +69,14 @@ r AS (
     next_seq - 1 - n.skipped - (j.pauses OR j.ends)::int AS seq),
 v AS (
   INSERT INTO evidence
-    (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars, is_escaped)
+    (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars, is_escaped, capture_id)
   SELECT c.id, r.id, r.thread_id, r.tenant, %(body)s, %(view)s,
-    sha256(convert_to(%(body)s, 'UTF8')), length(%(body)s), %(is_escaped)s
+    coalesce(%(sha256)s::bytea, sha256(convert_to(%(body)s, 'UTF8'))),
+    coalesce(%(total_chars)s::bigint, length(%(body)s)), %(is_escaped)s, %(capture_id)s
   FROM r, c WHERE c.state <> 'unknown'
   UNION ALL
   SELECT s.id, r.id, r.thread_id, r.tenant, %(skipped_body)s, %(skipped_body)s,
-    sha256(convert_to(%(skipped_body)s, 'UTF8')), length(%(skipped_body)s), false
+    sha256(convert_to(%(skipped_body)s, 'UTF8')), length(%(skipped_body)s), false, NULL
   FROM r, skipped s),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
@@ -157,3 +157,10 @@ c AS (
   RETURNING k.id, k.run_id, k.step, k.position, k.tool, k.state, k.holder, x.was),
 {JOIN}
 """  # noqa: S608 - constant text, no input
+
+# In the transaction of a settling statement, right after it: what the result holds beside its row
+# counts from now on, if it was this statement that settled the call.
+KEEP_CAPTURE: Final = """
+UPDATE captures SET is_kept = true WHERE id = %(capture_id)s AND EXISTS (
+  SELECT FROM evidence e WHERE e.call_id = captures.call_id AND e.capture_id = captures.id)
+"""

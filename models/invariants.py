@@ -266,6 +266,16 @@ INVARIANTS: Final = (
           <> (c.state IN ('returned', 'refused', 'errored', 'skipped'))""",
     ),
     Invariant(
+        "capture_mismatch",
+        "evidence names what was not kept for it, or something is kept that none names",
+        "a part of a result is missing, or what nobody can see is never removed",
+        """
+        SELECT coalesce(e.call_id, k.call_id), k.id FROM captures k
+        FULL JOIN evidence e ON e.capture_id = k.id AND e.call_id = k.call_id
+        WHERE (e.capture_id IS NOT NULL OR k.is_kept)
+          AND (k.id IS NULL OR e.call_id IS NULL OR NOT k.is_kept OR k.tenant <> e.tenant)""",
+    ),
+    Invariant(
         "two_active_runs",
         "two runs of a thread are active",
         "two runs write to one thread at once",

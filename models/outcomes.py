@@ -19,9 +19,16 @@ SKIPPED_BODY: Final = (
 
 def outcome_parameters(outcome: ToolOutcome, view: str) -> dict[str, Any]:
     """What every settling statement is told of an outcome."""
+    beside: dict[str, Any] = {"capture_id": None, "sha256": None, "total_chars": None}
+    body: str | None
     match outcome:
         case Returned(text=text, is_escaped=is_escaped):
             state, body = "returned", text
+            beside["capture_id"] = outcome.capture_id
+            if outcome.chunked is not None:
+                body = None
+                beside["sha256"] = bytes.fromhex(outcome.chunked.sha256)
+                beside["total_chars"] = outcome.chunked.total_chars
         case Refused(text=text) | Errored(text=text) | Skipped(text=text):
             state, body, is_escaped = type(outcome).__name__.lower(), text, False
         case Unknown():
@@ -33,6 +40,7 @@ def outcome_parameters(outcome: ToolOutcome, view: str) -> dict[str, Any]:
         "body": body,
         "view": view,
         "is_escaped": is_escaped,
+        **beside,
         "unknown_detail": UNKNOWN_DETAIL,
         "known_detail": KNOWN_DETAIL,
         "skipped_body": SKIPPED_BODY,

@@ -2,6 +2,7 @@
 
 from models.authority_tables import approvals, authority
 from models.call_tables import calls, deliveries, evidence, receipts
+from models.capture_tables import captures, evidence_chunks, pictures
 from models.run_tables import entries, events, model_calls, run_specs, runs, workers
 from models.schema import metadata
 from models.steer_tables import steers
@@ -12,12 +13,15 @@ __all__ = [
     "approvals",
     "authority",
     "calls",
+    "captures",
     "deliveries",
     "entries",
     "events",
     "evidence",
+    "evidence_chunks",
     "metadata",
     "model_calls",
+    "pictures",
     "receipts",
     "run_specs",
     "runs",

@@ -14,6 +14,7 @@ from locks.ownership import OwnershipLocks
 from loop.outcome import Errored
 from models.approvals import expire_approvals
 from models.calls import MAX_READ_ATTEMPTS, CallRow, Settled, give_up, load_call
+from models.captures import sweep_captures
 from models.database import Database
 from models.sweeping import (
     DueCall,
@@ -139,6 +140,8 @@ class Sweeper:
             fault("sweep.settled")
         for run_id, settled in ended_reads:
             self._note(run_id, settled)
+        if sweep_captures(self.database, limit=BATCH):
+            fault("sweep.captures")
         return taken, freed, len(unknown)
 
     def tidy(self) -> None:

@@ -79,8 +79,9 @@ class ToolCode:
         self._silent_seconds = 0.0
 
     def pass_time(self, seconds: float) -> None:
-        """It may have been silent for so long."""
-        self._silent_seconds += seconds
+        """It may have been silent for so long, unless it waits for us."""
+        if self._is_open:
+            self._silent_seconds += seconds
 
     def is_due(self) -> bool:
         """Whether it should be cut."""

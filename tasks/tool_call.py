@@ -6,7 +6,7 @@ from typing import Final
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # stubs are older
 
-from loop.outcome import Errored, Returned, ToolOutcome, Unknown
+from loop.outcome import Errored, Refused, Returned, Skipped, ToolOutcome, Unknown
 from models.calls import (
     CallRow,
     Settled,
@@ -21,6 +21,7 @@ from models.calls import (
 from models.handing_back import hand_back_read
 from models.records import RunSpec
 from models.sweeping import stalled_read
+from tasks.capturing import CallCapture
 from tasks.drain_reads import ReadInterrupted, ToolCode, ToolStalled
 from tasks.persisting import persist
 from tasks.refusing import prepare, ring_for
@@ -114,6 +115,7 @@ def _run(
                 tool,
                 started.args_text,
                 context,
+                writer=CallCapture(runtime.database, started, code),
                 is_cut_short=lambda: code.cut is not None or terminate_handler_fired(),
             )
     except ToolStalled:
@@ -223,8 +225,18 @@ def _write_outcome(
         case Unknown():
             view = ""
         case _:
-            view = view_of(outcome.text, spec.policy.result_view_chars, started.call.call_id)
+            view = _view_of(outcome, spec, call_id=started.call.call_id)
     return persist(lambda: settle(runtime.database, started, outcome, view, resources))
+
+
+def _view_of(outcome: Returned | Refused | Errored | Skipped, spec: RunSpec, call_id: str) -> str:
+    chunked = outcome.chunked if isinstance(outcome, Returned) else None
+    return view_of(
+        outcome.text,
+        spec.policy.result_view_chars,
+        call_id,
+        total_chars=None if chunked is None else chunked.total_chars,
+    )
 
 
 def _instead_of(call: CallRow, outcome: ToolOutcome) -> ToolOutcome:

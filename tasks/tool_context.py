@@ -131,3 +131,8 @@ class _WholeEvidence:
         """A page of a result."""
         with self._code.closed():
             return self._evidence.read(handle, offset, limit)
+
+    def find_line(self, handle: str, line: int) -> int | None:
+        """Where a line of a result begins."""
+        with self._code.closed():
+            return self._evidence.find_line(handle, line)

@@ -106,8 +106,8 @@ def from_function(function: Callable[..., object]) -> Tool:
     section, its signature, and the docstring's `Args:` section.
 
     Raises:
-        Misconfigured: the function is not marked, has no docstring, is asynchronous or a
-            generator, or has a parameter that no JSON object can fill.
+        Misconfigured: the function is not marked, has no docstring, is asynchronous, or has a
+            parameter that no JSON object can fill.
     """
     place = place_of(function)
     declared = getattr(function, DECLARATION_ATTRIBUTE, None)
@@ -170,7 +170,14 @@ def _check_running(tool: Tool) -> None:
             f"targets {unknown} are none of its arguments",
         ),
         (not callable(tool.function), "function cannot be called"),
-        (_is_lazy(tool.function), "function is async or a generator; write one that returns"),
+        (
+            _is_async(tool.function),
+            "function is async; write one that returns, or yields its text in pieces",
+        ),
+        (
+            tool.output_schema is not None and inspect.isgeneratorfunction(tool.function),
+            "output_schema is for one whole value; a generator gives text in pieces",
+        ),
     )
     for is_wrong, fault in faults:
         if is_wrong:
@@ -191,9 +198,5 @@ def _is_duration(value: object) -> bool:
     )
 
 
-def _is_lazy(function: object) -> bool:
-    return (
-        inspect.iscoroutinefunction(function)
-        or inspect.isgeneratorfunction(function)
-        or inspect.isasyncgenfunction(function)
-    )
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

@@ -13,12 +13,10 @@ from typing import Final
 
 from tools.encoding import NotJson, plain_value
 from umbel import strict_json
+from umbel.json_text import safe_cut, starts_escape
 
 MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_LONGEST_ESCAPE: Final = 6
-_HIGH_ESCAPE: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
-_LOW_ESCAPE: Final = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +44,12 @@ def encode_result(value: object) -> EncodedResult:
     """
     plain, notes = plain_value(value)
     raw = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    text = _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", raw)
+    text = storable(raw)
     data = text.encode()
     if len(data) > MAX_RESULT_BYTES:
         raise NotJson(
-            f"the result has {len(data)} bytes, at most {MAX_RESULT_BYTES} are kept: return less, "
-            "or write a file"
+            f"the result has {len(data)} bytes, at most {MAX_RESULT_BYTES} are kept of one value: "
+            "return less, or yield the text in pieces"
         )
     return EncodedResult(
         text=text,
@@ -62,67 +60,46 @@ def encode_result(value: object) -> EncodedResult:
     )
 
 
+def storable(json_text: str) -> str:
+    """A JSON text with its half surrogate pairs as escapes; U+0000 is one already."""
+    return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
+
+
 def error_text(code: str, message: str) -> str:
     """The result that tells the model of a failure, as storable JSON text."""
     return encode_result({"error": {"code": code, "message": message}}).text
 
 
-def view_of(text: str, limit_chars: int, handle: str) -> str:
+def view_of(
+    beginning: str, limit_chars: int, handle: str, *, total_chars: int | None = None
+) -> str:
     """What the prompt shows of a stored result: all of it, or its beginning and how to read on.
 
     An uncut view is the stored JSON itself. A cut never falls inside an escape. The notice comes on
     top of `limit_chars`.
 
     Args:
-        text: a stored result.
+        beginning: a stored result, or as much of it as is at hand.
         limit_chars: characters of the result to show, at least 1.
         handle: the call id under which `evidence_read` finds the result.
+        total_chars: length of the whole result; None: `beginning` is all of it.
     """
-    if len(text) <= limit_chars:
-        return text
-    end = safe_cut(text, limit_chars)
+    total = len(beginning) if total_chars is None else total_chars
+    if total <= min(limit_chars, len(beginning)):
+        return beginning
+    end = safe_cut(beginning, min(limit_chars, len(beginning)))
     read_on = strict_json.dump({"handle": handle, "offset": end})
     shown = f"characters 0-{end - 1}" if end else "no characters"
     return (
-        f"{text[:end]}\n[cut: showing {shown} of {len(text)}, {len(text) - end} are missing; "
+        f"{beginning[:end]}\n[cut: showing {shown} of {total}, {total - end} are missing; "
         f"read on with evidence_read {read_on}]"
     )
-
-
-def safe_cut(text: str, position: int) -> int:
-    """The last place at or before `position` that cuts neither a JSON escape nor a pair of them."""
-    start = _escape_around(text, position)
-    if start is not None:
-        position = start
-    is_pair = _LOW_ESCAPE.match(text, position) and _HIGH_ESCAPE.match(
-        text, max(0, position - _LONGEST_ESCAPE)
-    )
-    if is_pair and _starts_escape(text, position - _LONGEST_ESCAPE):
-        return position - _LONGEST_ESCAPE
-    return position
-
-
-def _escape_around(text: str, position: int) -> int | None:
-    """Where the escape begins that `position` would cut in two."""
-    for start in range(position - 1, max(-1, position - _LONGEST_ESCAPE), -1):
-        if text[start] == "\\" and _starts_escape(text, start):
-            length = _LONGEST_ESCAPE if text.startswith("u", start + 1) else 2
-            return start if start + length > position else None
-    return None
-
-
-def _starts_escape(text: str, index: int) -> bool:
-    """Whether the backslash at `index` begins an escape: an even number of others precede it."""
-    before = index
-    while before > 0 and text[before - 1] == "\\":
-        before -= 1
-    return (index - before) % 2 == 0
 
 
 def _holds_nul(text: str) -> bool:
     index = text.find("\\u0000")
     while index >= 0:
-        if _starts_escape(text, index):
+        if starts_escape(text, index):
             return True
         index = text.find("\\u0000", index + 1)
     return False

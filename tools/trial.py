@@ -1,19 +1,21 @@
 """One tool run by itself, as in production but without a run around it: for tests of tools."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pydantic_core
 
 from loop.outcome import Errored, Returned, Unknown
 from tools.arguments import ArgumentProblems, check_arguments
+from tools.capture import MemoryCapture
 from tools.definition import Tool, from_function
 from tools.execution import run_tool
 from tools.resources import check_resource
-from tools.workspace import DirectoryWorkspace
 from tools.web.client import Web, WebAccess
+from tools.workspace import DirectoryWorkspace
 from umbel.errors import InvalidInput, NotFound
+from umbel.json_text import after_line_end
 from umbel.tool import (
     DEFAULT_STALL_SECONDS,
     EvidencePage,
@@ -21,9 +23,9 @@ from umbel.tool import (
     ToolFailed,
     Workspace,
 )
-
-
 from umbel.web_targets.allowing import AllowList
+
+
 class MemoryEvidence:
     """An `EvidenceReader` over texts that a test gives; `sha256` is left empty."""
 
@@ -42,6 +44,13 @@ class MemoryEvidence:
             text[offset:end], offset, end if end < len(text) else None, len(text), ""
         )
 
+    def find_line(self, handle: str, line: int) -> int | None:
+        """Where a line of the text given under `handle` begins."""
+        if line < 1:
+            raise InvalidInput(f"line {line}: lines are counted from 1.")
+        self.read(handle, 0, 1)
+        return 0 if line == 1 else after_line_end(self._texts[handle], line - 1)
+
 
 @dataclass(slots=True)
 class TrialContext:
@@ -58,6 +67,7 @@ class TrialContext:
     """What the tool recorded through `record_resource`."""
     stall_seconds: float = DEFAULT_STALL_SECONDS
     is_ending: bool = False
+    web_access: WebAccess = field(default_factory=lambda: WebAccess(AllowList()))
 
     @property
     def workspace(self) -> Workspace:
@@ -66,8 +76,12 @@ class TrialContext:
             raise ToolFailed("This run has no workspace.")
         return self.folder
 
+    @property
+    def web(self) -> Web:
+        """The web, as far as the trial's access goes: by default the public one."""
+        return Web(self.web_access, self.progress)
+
     def record_resource(self, resource_id: str) -> None:
-    web_access: WebAccess = field(default_factory=lambda: WebAccess(AllowList()))
         """Keep the id."""
         check_resource(resource_id, len(self.resources))
         self.resources.append(resource_id)
@@ -75,11 +89,6 @@ class TrialContext:
     def progress(self, note: str = "") -> None:
         """Keep the note."""
         self.notes.append(note)
-
-    @property
-    def web(self) -> Web:
-        """The web, as far as the trial's access goes: by default the public one."""
-        return Web(self.web_access, self.progress)
 
 
 def try_tool(
@@ -107,4 +116,8 @@ def trial_workspace(folder: Path) -> Workspace:
 def _run_typed(tool: Tool, text: str, context: TrialContext) -> Returned | Errored | Unknown:
     if tool.typed is not None:
         tool.typed.parse(text)  # a fault here is the caller's, not the tool's
-    return run_tool(tool, text, context)
+    memory = MemoryCapture()
+    outcome = run_tool(tool, text, context, writer=memory)
+    if isinstance(outcome, Returned) and outcome.chunked is not None:
+        return replace(outcome, text="".join(chunk.body for chunk in memory.chunks), chunked=None)
+    return outcome

@@ -119,6 +119,17 @@ class EvidenceReader(Protocol):
         """
         ...
 
+    def find_line(self, handle: str, line: int) -> int | None:
+        r"""The offset at which a line of a result begins, counted from 1; None: it has fewer.
+
+        Lines are those of its stored JSON text, which ends a line with the escape `\n`.
+
+        Raises:
+            NotFound: no such result in this thread.
+            InvalidInput: lines are counted from 1.
+        """
+        ...
+
 
 class Workspace(Protocol):
     """The one folder a run may touch; no path, link or race leads out of it.
@@ -157,17 +168,6 @@ class FileEntry:
     size_bytes: int
 
 
-class ToolContext(Protocol):
-    """What a tool is given beside its arguments: never a store, never a connection."""
-
-    @property
-    def run_id(self) -> str:
-        """The run that asked."""
-        ...
-
-    @property
-    def call_id(self) -> str:
-        """This call; also its evidence handle."""
 class WebAnswer(Protocol):
     """What a web server answered."""
 
@@ -204,6 +204,17 @@ class Web(Protocol):
         ...
 
 
+class ToolContext(Protocol):
+    """What a tool is given beside its arguments: never a store, never a connection."""
+
+    @property
+    def run_id(self) -> str:
+        """The run that asked."""
+        ...
+
+    @property
+    def call_id(self) -> str:
+        """This call; also its evidence handle."""
         ...
 
     @property
@@ -226,6 +237,11 @@ class Web(Protocol):
         ...
 
     @property
+    def web(self) -> Web:
+        """Web servers that may be asked from here."""
+        ...
+
+    @property
     def stall_seconds(self) -> float:
         """How long this call may be silent."""
         ...
@@ -236,11 +252,6 @@ class Web(Protocol):
 
         A read need not look. What is left of it is dropped, and another worker runs it again: its
         code is cut short by a `BaseException`, at the latest in `progress`. Let that pass.
-    @property
-    def web(self) -> Web:
-        """Web servers that may be asked from here."""
-        ...
-
         """
         ...
 

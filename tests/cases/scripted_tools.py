@@ -10,7 +10,7 @@ import datetime
 import decimal
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,14 +75,22 @@ def _function(name: str) -> Callable[..., object]:
 
 
 def _act(action: Mapping[str, Any], visit: Mapping[str, str], context: ToolContext) -> object:
-    while "result" not in action:
+    while not action.keys() & {"result", "stream"}:
         if "raise" in action:
             raise _exception(action["raise"])
         _pass_time(action, context)
         action = action["then"]
+    if "stream" in action:
+        return _pieces(action["stream"], visit)
     value = _value(action["result"])
     tell("/tool/effect", visit)
     return value
+
+
+def _pieces(stream: Mapping[str, Any], visit: Mapping[str, str]) -> Iterator[str]:
+    for _ in range(stream["times"]):
+        yield stream["piece"]
+    tell("/tool/effect", visit)
 
 
 def _pass_time(action: Mapping[str, Any], context: ToolContext) -> None:

@@ -1,4 +1,4 @@
-"""The run of a crash test: a model that answers by what it is shown, and four tools."""
+"""The run of a crash test: a model that answers by what it is shown, and five tools."""
 
 import json
 from dataclasses import dataclass
@@ -56,7 +56,8 @@ def write_point_tools(folder: Path) -> Case:
 def _tools(case: Case) -> list[dict[str, Any]]:
     slowly = {"every": _PROGRESS_SECONDS, "for": _PROGRESS_SECONDS}
     slow = _like(case, "slow_mail", {"progress": slowly, "then": {"result": "ok"}})
-    return [*case.tools, {**slow, "effect": "mutation"}]
+    long = _like(case, "long_note", {"stream": {"piece": "A line of a note.\n", "times": 20_000}})
+    return [*case.tools, {**slow, "effect": "mutation"}, long]
 
 
 def _like(case: Case, name: str, behaviour: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Final, Literal
 from tests.chaos.crash_hook import ANY, BEAT, Action
 from umbel.faults import POINTS
 
-Tool = Literal["read_note", "send_mail", "slow_mail", "lost_tool"]
-"""A read, a change, a change that reports progress, a read that no worker has installed."""
+Tool = Literal["read_note", "send_mail", "slow_mail", "long_note", "lost_tool"]
+"""A read, a change, a change that reports progress, a read in chunks, a read that nobody has."""
 Verb = Literal["accept", "follow_on", "stop", "steer", "verify", "resume"]
 
 OF_RUN: Final = "run"
@@ -71,6 +71,7 @@ UNREAD: Final = Ends(executed=0)
 MAIL: Final = Way()
 READ: Final = Way("read_note")
 SLOW: Final = Way("slow_mail")
+LONG: Final = Way("long_note")
 LOST: Final = Way("lost_tool")
 UNHEARD: Final = Way(leads=(Order("step.claim_committed", "raise"),))
 BACK: Final = Way(leads=(Order("step.claimed", "raise"),))
@@ -83,6 +84,7 @@ CUT: Final = Way("read_note", (Order("call.started", "cut"),))
 ABANDONED: Final = Way(leads=(Order("call.intent_saved", "raise"),))
 ABANDONED_READ: Final = Way("read_note", (Order("call.started", "raise"),))
 LEFT: Final = Way(leads=(Order("step.claimed", "kill"),))
+LEFT_CHUNK: Final = Way("long_note", (Order("call.capture_post", "kill"),))
 LEFT_CHANGE: Final = Way(leads=(Order("call.intent_saved", "kill"),))
 DEADLY: Final = Way("read_note", (Order("call.started", "kill"),) * 3)
 FOLLOWED: Final = Way(leads=ABANDONED.leads, verbs=("accept", "follow_on"))
@@ -110,6 +112,8 @@ WAYS: Final[Mapping[str, tuple[Way, ...]]] = {
     ),
     "call.started": (READ,),
     "call.progress_saved": (SLOW,),
+    **dict.fromkeys(("call.capture_pre", "call.capture_post"), (LONG,)),
+    "sweep.captures": (LEFT_CHUNK,),
     "sweep.promoted": (FOLLOWED,),
     "sweep.taken_over": (LEFT,),
     "sweep.settled": (LEFT_CHANGE,),

@@ -37,6 +37,13 @@ APPROVAL = (
     "INSERT INTO approvals SELECT 'apr_1', tenant, run_id, id, '{word}', {by}, '', tool,"
     " tool_version, args_sha, 0, 0 FROM calls WHERE state = 'ready'"
 )
+CHUNK = "INSERT INTO evidence_chunks VALUES ('cap_1', {char}, {line}, '{body}')"
+PICTURE = "INSERT INTO pictures VALUES ('cap_1', 1, '{kind}', 'x', {sha})"
+
+SUMMARY = (
+    "INSERT INTO summaries SELECT 'sum_1', tenant, thread_id, id, {number}, {previous}, 1,"
+    " {attempt}, '{kind}', id, 1, 0, 'notes', '', NULL, now() FROM runs WHERE work = 'ready'"
+)
 
 CASES = [
     ("runs_status", f"UPDATE runs SET status = 'odd', reason = 'stall', work = 'none' {READY_RUN}"),
@@ -68,6 +75,15 @@ CASES = [
     ("run_specs_policy_sha", "UPDATE run_specs SET policy = '{}'"),
     ("run_specs_tools_sha", "UPDATE run_specs SET tools = '[1]'"),
     ("run_specs_traceparent", "UPDATE run_specs SET traceparent = 'odd'"),
+    ("run_specs_window", "UPDATE run_specs SET window_tokens = 0"),
+    ("run_specs_window", "UPDATE run_specs SET reserve_tokens = 0"),
+    ("summaries_kind", SUMMARY.format(number=1, previous="NULL", attempt="1", kind="odd")),
+    (
+        "summaries_written_by",
+        SUMMARY.format(number=1, previous="NULL", attempt="NULL", kind="summary"),
+    ),
+    ("summaries_previous", SUMMARY.format(number=2, previous="NULL", attempt="1", kind="trim")),
+    ("summaries_previous", SUMMARY.format(number=1, previous="'s'", attempt="1", kind="trim")),
     ("run_specs_wire", "UPDATE run_specs SET wire = 'odd'"),
     ("entries_kind", "UPDATE entries SET kind = 'odd'"),
     (
@@ -99,6 +115,13 @@ CASES = [
     ("receipts_closed", "UPDATE receipts SET closed_at = now()"),
     ("receipts_args_sha", "UPDATE receipts SET args_text = '{}'"),
     ("evidence_sha256", "UPDATE evidence SET body = '{}'"),
+    ("evidence_has_text", "UPDATE evidence SET body = NULL"),
+    ("evidence_chunks_place", CHUNK.format(char=-1, line=0, body="x")),
+    ("evidence_chunks_place", CHUNK.format(char=1, line=2, body="x")),
+    ("evidence_chunks_place", CHUNK.format(char=1, line=-1, body="x")),
+    ("evidence_chunks_place", CHUNK.format(char=0, line=0, body="")),
+    ("pictures_media_type", PICTURE.format(kind="image/svg+xml", sha="sha256('x')")),
+    ("pictures_sha256", PICTURE.format(kind="image/png", sha="'x'")),
     ("deliveries_kind", "UPDATE deliveries SET kind = 'odd'"),
     ("deliveries_state", "UPDATE deliveries SET state = 'odd'"),
     ("receipts_verified", f"UPDATE receipts SET {UNKNOWN}, {SAID}, verified = 'odd'"),

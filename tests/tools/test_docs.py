@@ -11,9 +11,11 @@ import pytest
 from tools.beneath import MAX_PATH_BYTES
 from tools.builtin import BUILTIN, search
 from tools.builtin.evidence import MAX_CHARS
+from tools.chunks import CHUNK_CHARS
 from tools.encoding import MAX_DEPTH, MAX_VALUES
 from tools.registry import load_registry
 from tools.result import MAX_RESULT_BYTES
+from tools.streaming import MAX_STREAM_CHARS
 from tools.workspace import READ_LIMIT_BYTES, WRITE_LIMIT_BYTES
 from umbel.errors import InvalidInput
 from umbel.strict_json import DEFAULT_LIMITS
@@ -43,7 +45,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_every_python_block_of_the_guide_is_named_and_so_is_run() -> None:
-    assert GUIDE.count("```python") == len(blocks()) == 4
+    assert GUIDE.count("```python") == len(blocks()) == 5
 
 
 def test_the_guides_tool_is_the_one_in_the_example_folder() -> None:
@@ -88,6 +90,12 @@ def test_the_guides_program_runs(load: ModuleType) -> None:
     assert call_tool(load.import_module("program_tool").count_words, text="one two three") == 3
 
 
+def test_the_guides_stream_is_one_text(load: ModuleType) -> None:
+    text = call_tool(load.import_module("export_tool").export_numbers, upto=100_000)
+    assert text.startswith("0\n1\n")
+    assert text.endswith("\n99999\n")
+
+
 def test_the_guides_limits_are_those_of_the_code() -> None:
     mebibyte = 1024 * 1024
     for fact in (
@@ -96,6 +104,8 @@ def test_the_guides_limits_are_those_of_the_code() -> None:
         f"{DEFAULT_LIMITS.string_chars:,} characters a string",
         f"| path | {MAX_PATH_BYTES:,} bytes |",
         f"{MAX_RESULT_BYTES // mebibyte} MiB, {MAX_VALUES:,} values, {MAX_DEPTH} levels",
+        f"| result, in pieces | {MAX_STREAM_CHARS:,} characters; about a chunk of {CHUNK_CHARS:,}",
+        f"result that is longer than {CHUNK_CHARS:,} characters",
         f"| one page of evidence | {MAX_CHARS:,} characters |",
         f"up to {search.MAX_FILE_BYTES // mebibyte} MiB, {search.MAX_FILES:,} files, "
         f"{search.MAX_TOTAL_BYTES // mebibyte} MiB in all",

@@ -3,6 +3,7 @@
 from typing import Final
 
 from models.diagnosis import Counted, check_invariants, is_at_rest, looking
+from models.evidence_check import check_results
 from models.invariants import INVARIANTS
 from umbel.cli.doctor.context import Context
 from umbel.cli.doctor.finding import Finding, problem, warning, worst
@@ -16,9 +17,9 @@ def look_at_invariants(context: Context) -> Finding:
     with looking(context.database_url, statement_seconds=QUERY_SECONDS) as connection:
         rests = is_at_rest(connection)
         rules = [rule for rule in INVARIANTS if rests or not rule.only_at_rest]
-        counted = check_invariants(connection, rules)
+        counted = [*check_invariants(connection, rules), check_results(connection)]
     left_out = len(INVARIANTS) - len(rules)
-    found = f"{len(rules)} rules checked"
+    found = f"{len(counted)} rules checked"
     if left_out:
         found += f", {left_out} left out: they hold only while nothing is in flight"
     broken = [result for result in counted if result.rows is not None and result.rows.count]
@@ -32,7 +33,7 @@ def look_at_invariants(context: Context) -> Finding:
         "invariants",
         found,
         concerns,
-        checked=len(rules),
+        checked=len(counted),
         left_out=left_out,
         broken=[_facts(result) for result in broken],
     )
