@@ -22,13 +22,21 @@ from tests.cases.badinput_approvals import (
     other_arguments,
 )
 from tests.cases.badinput_scripts import case_data, tool_taking_anything
+from tests.cases.badinput_web import (
+    ScriptedWeb,
+    every_hop_was_asked_once,
+    huge_answer,
+    nothing_has_grown,
+    redirecting_server,
+    scripted_web,
+)
 from tests.cases.case_file import Case
 from tests.cases.expectations import compare
 from tests.cases.found import Found
 from tests.cases.invariants import broken_invariants
 from tests.cases.record import read_record
 from tests.cases.run_case import Verdict, until_settled
-from tests.cases.system import CaseSystem, case_system
+from tests.cases.system import CaseSystem, Cast, case_system
 from tests.cases.world import World
 from tests.services import Services
 from tools.registry import load_registry
@@ -42,9 +50,15 @@ _CHANNELS_LATER: Final = {
     "http": "the HTTP API is not there yet",
     "webhook_in": "webhooks are not there yet",
     "template_vars": "prompt templates are not there yet",
-    "web_response": "the web tools are not there yet",
-    "web_server_script": "the web tools are not there yet",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What lies around the runs of bad inputs."""
+
+    folder: Path
+    web: ScriptedWeb
 
 
 Probe = Callable[[Stage, Sequence[World]], Iterator[str]]
@@ -65,43 +79,43 @@ def run_bad_inputs(services: Services, paths: Sequence[Path]) -> list[Verdict]:
     """A verdict for every envelope, in the order of the files."""
     verdicts: dict[Path, Verdict] = {}
     inputs: dict[Path, BadInput] = {}
-    with tempfile.TemporaryDirectory(prefix="umbel-badinput-") as name:
+    with tempfile.TemporaryDirectory(prefix="umbel-badinput-") as name, scripted_web() as web:
         folder = Path(name).resolve()
         for path in paths:
-            made = _case_of(path, folder)
+            made = _case_of(path, Around(folder, web))
             if isinstance(made, str):
                 verdicts[path] = Verdict(Case(path, {}), "unsupported", (made,))
             else:
                 inputs[path] = made
         if inputs:
-            with case_system(services, [made.case for made in inputs.values()]) as system:
+            cast = Cast(environment={"UMBEL_WEB_ALLOW": web.allowed})
+            with case_system(services, [made.case for made in inputs.values()], cast) as system:
                 for path, made in inputs.items():
                     verdicts[path] = _verdict(system, made, folder)
     return [verdicts[path] for path in paths]
 
 
-def _case_of(path: Path, folder: Path) -> BadInput | str:
+def _case_of(path: Path, around: Around) -> BadInput | str:
     """The case of an envelope, or why there is none."""
     envelope = json.loads(path.read_text(encoding="utf-8"))
-    make = _CHANNELS.get(envelope["channel"])
-    if make is None:
-        known = _CHANNELS_LATER.get(envelope["channel"])
-        return known or f"the channel {envelope['channel']!r} is unknown"
-    data = make(envelope["given"], folder)
+    given, name = envelope["given"], envelope["channel"]
+    channel = _CHANNELS.get(name)
+    if channel is None:
+        return _CHANNELS_LATER.get(name) or f"the channel {name!r} is unknown"
+    data = channel.make(given, around)
     if isinstance(data, str):
         return data
     # Workers read their tools from files.
-    written = folder / path.name
+    written = around.folder / path.name
     written.write_text(json.dumps(data), encoding="utf-8")
-    probe = _PROBES.get(envelope["channel"])
     return BadInput(
         Case(written, data),
         tuple(data.get("builtin", ())),
-        None if probe is None else partial(probe, envelope["given"]),
+        None if channel.look is None else partial(channel.look, given, around),
     )
 
 
-def _from_model(given: Mapping[str, Any], _: Path) -> dict[str, Any] | str:
+def _from_model(given: Mapping[str, Any], _: Around) -> dict[str, Any] | str:
     """The model sends arguments that nobody may act upon, for a tool that would take anything."""
     name = given["tool"]
     raw = given["arguments_raw"] if "arguments_raw" in given else generated(given["generate"])
@@ -117,7 +131,7 @@ def _from_model(given: Mapping[str, Any], _: Path) -> dict[str, Any] | str:
     return case_data([[call], []], tools, expect)
 
 
-def _each_for_tool(given: Mapping[str, Any], folder: Path) -> dict[str, Any] | str:
+def _each_for_tool(given: Mapping[str, Any], around: Around) -> dict[str, Any] | str:
     """Every value of one argument, as a call of one of the product's own tools."""
     name = given["tool"]
     if name not in load_registry(()):
@@ -126,7 +140,7 @@ def _each_for_tool(given: Mapping[str, Any], folder: Path) -> dict[str, Any] | s
     values: list[str] = given[argument]
     root = given.get("root", "/ws/run1")
     calls = [
-        {"id": f"c{i}", "name": name, "arguments": {argument: _placed(value, root, folder)}}
+        {"id": f"c{i}", "name": name, "arguments": {argument: _placed(value, root, around.folder)}}
         for i, value in enumerate(values, 1)
     ]
     wish = {"error": True, "not_contains": [SECRET, "root:x:0"]}
@@ -134,15 +148,36 @@ def _each_for_tool(given: Mapping[str, Any], folder: Path) -> dict[str, Any] | s
     return {**case_data([calls, []], [], expect), "builtin": [name]}
 
 
-_CHANNELS: Final[dict[str, Callable[[Mapping[str, Any], Path], dict[str, Any] | str]]] = {
-    "model_tool_call": _from_model,
-    "tool_args_each": _each_for_tool,
-    "tool_result": injected_result,
-    "approval": other_arguments,
-}
-_PROBES: Final[dict[str, Callable[[Mapping[str, Any], Stage, Sequence[World]], Iterator[str]]]] = {
-    "tool_result": injected_text_is_only_text,
-    "approval": only_approved_bytes_are_sent,
+Given = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    """How an input enters, and what is looked at when all has come to rest."""
+
+    make: Callable[[Given, Around], dict[str, Any] | str]
+    look: Callable[[Given, Around, Stage, Sequence[World]], Iterator[str]] | None = None
+
+
+_CHANNELS: Final = {
+    "model_tool_call": _Channel(_from_model),
+    "tool_args_each": _Channel(_each_for_tool),
+    "tool_result": _Channel(
+        lambda given, _: injected_result(given),
+        lambda given, _, stage, worlds: injected_text_is_only_text(given, stage, worlds),
+    ),
+    "approval": _Channel(
+        lambda given, _: other_arguments(given),
+        lambda given, _, stage, worlds: only_approved_bytes_are_sent(given, stage, worlds),
+    ),
+    "web_response": _Channel(
+        lambda given, around: huge_answer(given, around.web),
+        lambda _, around, stage, worlds: nothing_has_grown(stage, worlds, around.web),
+    ),
+    "web_server_script": _Channel(
+        lambda given, around: redirecting_server(given, around.web),
+        lambda given, around, _, worlds: every_hop_was_asked_once(given, worlds, around.web),
+    ),
 }
 
 

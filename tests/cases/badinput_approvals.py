@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from models.approval_cards import Card, open_cards
@@ -36,7 +35,7 @@ WHERE id = %(call_id)s
 _NO_CHECK: Final = "ALTER TABLE calls DROP CONSTRAINT calls_approved_sha"
 
 
-def injected_result(given: Mapping[str, Any], _: Path) -> dict[str, Any]:
+def injected_result(given: Mapping[str, Any]) -> dict[str, Any]:
     """A result speaks for the owner; the model obeys it."""
     reads: dict[str, Any] = {"id": "c1", "name": given["tool"], "arguments": {}}
     obeys = {"id": "c2", "name": _CHANGE, "arguments": _CHANGE_ARGS}
@@ -51,7 +50,7 @@ def injected_result(given: Mapping[str, Any], _: Path) -> dict[str, Any]:
     return case_data([[reads], [obeys]], tools, expect, policy="ask")
 
 
-def other_arguments(given: Mapping[str, Any], _: Path) -> dict[str, Any]:
+def other_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """A change waits for its owner, who is shown other bytes than would be sent."""
     proposed = given["proposed"]
     call = {"id": "c1", "name": proposed["tool"], "arguments": proposed["args"]}
