@@ -276,13 +276,14 @@ def test_a_search_begins_at_the_offset_and_says_when_there_is_nothing() -> None:
         "offset": 10,
         "next_offset": None,
         "total_chars": len(STORED),
+        "sha256": "",
         "text": "",
         "found": False,
     }
 
 
 def test_a_hit_across_two_scanned_pages_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.builtin.evidence._SCAN_CHARS", 4)
+    monkeypatch.setattr("tools.json_text.PART_CHARS", 4)
     text = "abcdefghij" * 3 + "needle"
     found = call_tool(evidence_read, evidence={"c": text}, handle="c", find="hijneedle")
     assert found["offset"] == text.index("hijneedle")

@@ -174,7 +174,7 @@ def test_a_worker_sees_which_frozen_tools_it_lacks_or_knows_differently() -> Non
     registry = load_registry([])
     frozen = [tool.frozen() for tool in registry.select(None)]
     assert registry.differing(frozen) == ()
-    frozen[0]["version"] = "2"
+    frozen[0]["version"] = "99"
     frozen.append({**frozen[1], "name": "gone"})
     assert registry.differing(frozen) == ("evidence_read", "gone")
 
