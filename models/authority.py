@@ -5,6 +5,7 @@ they still are the newest (`HOLDS`).
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from loop.authorize import Rule
@@ -12,7 +13,7 @@ from models.database import Database, Row
 from models.input_checks import check_storable
 from umbel.contracts import Principal
 from umbel.errors import InvalidInput
-from umbel.names import PERMISSIONS, RULE_SCOPES
+from umbel.names import PERMISSIONS, RULE_SCOPES, Permission, RuleScope
 
 # One lock per tenant, shared by intents and exclusive for new words: when a freeze has committed,
 # every intent that had not heard of it has committed too, or never will. Taken after LOCK_RUN, and
@@ -29,6 +30,12 @@ HOLDS: Final = """
 RULES: Final = """
 SELECT DISTINCT ON (scope, name) rev, scope, name, permission FROM authority
 WHERE tenant = %(tenant)s ORDER BY scope, name, rev DESC
+"""
+
+_SAID: Final = """
+SELECT rev, scope, name, permission, said_by, said_at, why,
+  rev = max(rev) OVER (PARTITION BY scope, name) AS is_newest
+FROM authority WHERE tenant = %(tenant)s ORDER BY rev DESC
 """
 
 _SAY: Final = """
@@ -51,6 +58,21 @@ class Authority:
 NOTHING_SAID: Final = Authority()
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A rule with who said it."""
+
+    rev: int
+    scope: RuleScope
+    name: str
+    permission: Permission
+    said_by: str
+    said_at: datetime
+    why: str
+    is_newest: bool
+    """About its thing: it counts."""
+
+
 def read_authority(database: Database, tenant: str) -> Authority:
     """What counts now."""
     [rows] = database.run((RULES, {"tenant": tenant}))
@@ -61,6 +83,12 @@ def authority_of(rows: list[Row]) -> Authority:
     """The rows of RULES."""
     rules = tuple(Rule(row["scope"], row["name"], row["permission"]) for row in rows)
     return Authority(max((row["rev"] for row in rows), default=0), rules)
+
+
+def what_was_said(database: Database, tenant: str) -> list[Said]:
+    """Everything that was ever said in a tenant, newest first."""
+    [rows] = database.run((_SAID, {"tenant": tenant}))
+    return [Said(**row) for row in rows]
 
 
 def say(database: Database, principal: Principal, rule: Rule, why: str) -> int:
@@ -79,6 +107,7 @@ def say(database: Database, principal: Principal, rule: Rule, why: str) -> int:
         InvalidInput: the rule has no such form, or the reason is empty.
     """
     check_storable("The reason", why)
+    check_storable("The name", rule.name)
     if not why.strip():
         raise InvalidInput("The reason is empty: say why, for the record.")
     if rule.scope not in RULE_SCOPES or rule.permission not in PERMISSIONS:

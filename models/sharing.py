@@ -6,7 +6,7 @@ from typing import Final
 from models.database import Database
 from models.input_checks import check_storable
 from umbel.contracts import Principal, ThreadId
-from umbel.errors import NotFound
+from umbel.errors import InvalidInput, NotFound
 
 _SHARE: Final = """
 UPDATE threads SET collaborators = %(collaborators)s::text[], visibility = %(visibility)s
@@ -22,11 +22,13 @@ def share_thread(
     They may correct its runs, and nothing else. What they have said stays said.
 
     Raises:
-        InvalidInput: a name cannot be stored.
+        InvalidInput: a name is empty or cannot be stored.
         NotFound: there is no such thread of this owner.
     """
     for name in collaborators:
         check_storable("A collaborator's name", name)
+        if not name.strip():
+            raise InvalidInput("A collaborator's name is empty.")
     parameters = {
         "thread_id": thread_id,
         "tenant": principal.tenant,

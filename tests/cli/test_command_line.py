@@ -26,6 +26,8 @@ def test_help_teaches_with_examples_and_exit_codes(tmp_path: Path) -> None:
         (("runs", "steps"), "umbel runs steps run_01k9 --json"),
         (("runs", "list"), "waiting, paused"),
         (("db", "check"), "umbel db check ||"),
+        (("authority", "deny"), 'umbel authority deny tenant "Incident 7'),
+        (("threads", "share"), "Usage: umbel threads share [OPTIONS] THREAD USER...\n"),
     ],
 )
 def test_every_command_shows_names_values_and_examples(
@@ -35,7 +37,7 @@ def test_every_command_shows_names_values_and_examples(
 
 
 def test_lists_of_commands_are_not_cut(tmp_path: Path) -> None:
-    for group in ("runs", "db"):
+    for group in ("runs", "db", "authority", "threads"):
         commands = umbel(group, "--help", environment={}, folder=tmp_path).stdout
         assert "..." not in commands.partition("Commands:")[2]
 

@@ -20,6 +20,7 @@ from umbel.cli.runs_reading import Record
 from umbel.cli.runs_tail import follow_run, screen_for
 from umbel.cli.safe_text import safe
 from umbel.service import Service
+from umbel.settings import Settings
 
 Lines = Sequence[tuple[str, str]]
 """What is said, each as a label and a text."""
@@ -49,11 +50,8 @@ class Acting:
         """One JSON object, or the lines as text."""
         if self.is_json:
             write_json(sys.stdout, {"type": kind, **facts})
-            return
-        console = PlainConsole(sys.stdout)
-        for label, text in lines:
-            words = Text.assemble((f"{label:<11}", "bold"), safe(text))
-            console.print(words, soft_wrap=True)
+        else:
+            say_lines(lines)
 
     def follow(self, row: RunRow, after: int) -> int:
         """Show the run from the event behind `after` until it stands still; 0 once completed."""
@@ -69,12 +67,31 @@ def acting(data: Path | None, *, is_json: bool) -> Generator[Acting]:
         Misconfigured: none is named or found, or its tables are not this version's.
         Unavailable: it does not answer.
     """
+    with database_in_use(data) as (settings, database), Service(settings) as service:
+        yield Acting(service, Record(settings, database, settings.tenant, data), is_json)
+
+
+@contextmanager
+def database_in_use(data: Path | None) -> Generator[tuple[Settings, Database]]:
+    """Settings and record of the system that runs, for the block; it needs no Redis.
+
+    Raises:
+        Misconfigured: none is named or found, or its tables are not this version's.
+        Unavailable: it does not answer.
+    """
     settings = settings_in_use(data)
     url = required_database(settings)
     refuse_outdated(url)
     database = Database(url, role="cli", pool_size=2)
     try:
-        with Service(settings) as service:
-            yield Acting(service, Record(settings, database, settings.tenant, data), is_json)
+        yield settings, database
     finally:
         database.close()
+
+
+def say_lines(lines: Lines) -> None:
+    """The lines as text, each behind its label."""
+    console = PlainConsole(sys.stdout)
+    for label, text in lines:
+        words = Text.assemble((f"{label:<11}", "bold"), safe(text))
+        console.print(words, soft_wrap=True)

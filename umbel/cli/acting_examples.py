@@ -6,6 +6,10 @@ STEER_SHORT: Final = "Correct a run while it works."
 STOP_SHORT: Final = "Let nothing of a run start any more."
 RESUME_SHORT: Final = "Let a paused, failed or stopped run go on."
 FOLLOW_UP_SHORT: Final = "Ask for more in a run's thread."
+SHARE_SHORT: Final = "Name who may correct the runs of your thread."
+DENY_SHORT: Final = "Forbid it, in runs that are at work too."
+ASK_SHORT: Final = "Let every change of it wait for the owner of its run."
+ALLOW_SHORT: Final = "Take back what was said about it."
 STEER: Final = """\b
 Examples:
   umbel runs steer run_01k9 "Use staging, not production."
@@ -54,4 +58,35 @@ Example:
 APPROVALS_DENY: Final = """\b
 Example:
   umbel approvals deny call_01k9 5f1c0a9be47d "Use the test account instead."
+"""
+AUTHORITY_LIST: Final = """\b
+Examples:
+  umbel authority list
+  umbel authority list --all --json | jq -r 'select(.permission == "deny") | .why'
+"""
+AUTHORITY_DENY: Final = """\b
+Examples:
+  umbel authority deny tenant "Incident 7: nothing changes until Monday."
+  umbel authority deny tool:send_mail "Recalled; use send_letter."
+  umbel authority deny target:prod/db "Changed by its owners only."
+  umbel authority deny user:ann "Has left."
+"""
+AUTHORITY_ASK: Final = """\b
+Examples:
+  umbel authority ask tenant "Audit week."
+  umbel authority ask user:bob "New here."
+"""
+AUTHORITY_ALLOW: Final = """\b
+Examples:
+  umbel authority allow tenant "Incident 7 is over."
+  umbel authority allow tool:send_mail "Version 2 is in."
+"""
+THREADS_SHARE: Final = """\b
+Examples:
+  umbel threads share run_01k9 bob eve
+  umbel threads share thr_01k9 bob --json
+"""
+THREADS_UNSHARE: Final = """\b
+Example:
+  umbel threads unshare run_01k9
 """

@@ -9,10 +9,12 @@ import typer
 from umbel import __version__
 from umbel.cli import examples
 from umbel.cli.approvals_app import approvals
+from umbel.cli.authority_app import authority
 from umbel.cli.ending import ends_with_code
 from umbel.cli.options import Json, RunningData
 from umbel.cli.receipts_app import receipts
 from umbel.cli.runs_acts_app import runs
+from umbel.cli.threads_app import threads
 from umbel.cli.usage_line import PlainUsage
 
 app = typer.Typer(
@@ -28,6 +30,8 @@ db = typer.Typer(no_args_is_help=True, help="Make or check the tables in Postgre
 app.add_typer(runs, name="runs")
 app.add_typer(approvals, name="approvals")
 app.add_typer(receipts, name="receipts")
+app.add_typer(threads, name="threads")
+app.add_typer(authority, name="authority")
 app.add_typer(db, name="db")
 
 
