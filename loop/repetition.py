@@ -31,7 +31,10 @@ Fingerprint: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call that has ended, or was refused by a rule: one that the model could learn from."""
+    """A call that has ended, or was refused by a rule: one that the model could learn from.
+
+    One that nobody approved in time has errored.
+    """
 
     step: int
     fingerprint: Fingerprint
@@ -177,5 +180,5 @@ def _repetition_words(tool: str) -> str:
 def _failure_words(tool: str, steps: int) -> str:
     return (
         f"This call of {tool} was not run: every call of the last {steps} steps in which anything "
-        "ran has failed. Try another way, or tell the user what does not work."
+        "ran, or was asked about, has failed. Try another way, or tell the user what does not work."
     )

@@ -105,12 +105,11 @@ WITH n AS (
   SELECT count(*)::int AS total,
     count(*) FILTER (WHERE x.state IN ('ready', 'planned', 'awaiting_approval'))::int AS open,
     count(*) FILTER (WHERE x.state = 'awaiting_approval')::int AS asked,
-    (count(*) FILTER (WHERE x.state = 'errored') > 0)::int AS mistaken,
     (count(*) FILTER (WHERE x.repeats) > 0)::int AS repeats
   FROM jsonb_to_recordset(%(calls)s::jsonb) AS x(state text, repeats boolean)),
 r AS (
   UPDATE runs SET attempts = 0, losses = 0, failures = 0, open_calls = n.open,
-    corrections = CASE WHEN n.open > 0 THEN 0 ELSE corrections + n.mistaken END,
+    corrections = CASE WHEN n.open > 0 THEN 0 ELSE corrections + (n.total > 0)::int END,
     calls_used = calls_used + n.total, holder = NULL, open_approvals = n.asked,
     status = CASE WHEN n.asked > 0 THEN 'waiting' ELSE status END,
     reason = CASE WHEN n.asked > 0 THEN 'approval_required' END,

@@ -13,9 +13,11 @@ _MOST_CALLS: Final = 400
 """A step may ask for hundreds; what repeats shows in fewer."""
 
 # Only what was decided since the last correction was heard, and on the sources as they are. Calls
-# that were not understood or were refused as repetitions have brought the model no result.
+# that were not understood or were refused as repetitions have brought the model no result. One that
+# nobody decided about in time has failed: it may be asked for again, and not for ever.
 _RECENT: Final = f"""
-SELECT c.step, c.tool, c.effect, c.state, encode(e.sha256, 'hex') AS result,
+SELECT c.step, c.tool, c.effect, encode(e.sha256, 'hex') AS result,
+  CASE c.state WHEN 'skipped' THEN 'errored' ELSE c.state END AS ended,
   CASE WHEN length(c.args_text) <= {COMPARED_CHARS} THEN c.args_text
     ELSE '{HASH_MARK}' || encode(c.args_sha, 'hex') END AS arguments
 FROM model_calls m
@@ -24,7 +26,9 @@ JOIN evidence e ON e.call_id = c.id
 WHERE m.run_id = %(run_id)s AND m.step >= %(from_step)s AND m.step < %(step)s
   AND m.decision = 'dispatch' AND m.steers = %(steers)s AND c.source_rev = %(source_rev)s
   AND c.args_text IS NOT NULL
-  AND (c.state = 'refused' OR (c.state IN ('returned', 'errored') AND c.attempt > 0))
+  AND (c.state = 'refused' OR (c.state IN ('returned', 'errored') AND c.attempt > 0)
+    OR (c.state = 'skipped' AND EXISTS (
+      SELECT 1 FROM approvals a WHERE a.call_id = c.id AND a.word = 'expired')))
 ORDER BY c.step DESC, c.position DESC LIMIT {_MOST_CALLS}
 """  # noqa: S608 - constant text, no input
 
@@ -46,7 +50,7 @@ def load_recent_calls(database: Database, claim: Claim, steps: int) -> list[Past
             step=row["step"],
             fingerprint=fingerprint(row["tool"], row["arguments"]),
             result=row["result"],
-            ended=row["state"],
+            ended=row["ended"],
             is_change=row["effect"] != "read",
         )
         for row in reversed(rows)

@@ -33,16 +33,24 @@ def admit(database: Database, principal: Principal) -> None:
 
 def why_denied(database: Database, principal: Principal) -> str | None:
     """Why nothing more may be done for somebody, or told to them; None: it may."""
-    rules = read_authority(database, principal.tenant).rules
-    ruling = authorize(Act(principal.user), "full_access", rules)
-    return ruling.why if ruling.permission == "deny" else None
+    return _why_denied(read_authority(database, principal.tenant), principal.user)
 
 
-def permission_check(database: Database, claim: Claim, spec: RunSpec) -> PreflightHook:
-    """The preflight hook by which calls of a step are denied or asked about."""
+def permission_check(database: Database, claim: Claim, spec: RunSpec) -> PreflightHook | str:
+    """The preflight hook by which calls of a step are denied or asked about.
+
+    Text says why none is judged: the access of the run's owner was withdrawn.
+    """
     authority = persist(lambda: read_authority(database, claim.tenant))
+    if (why := _why_denied(authority, claim.owner)) is not None:
+        return why
     mode: PermissionMode = "ask" if claim.owner_must_approve else spec.policy.permission_mode
     return judging(claim.owner, mode, authority)
+
+
+def _why_denied(authority: Authority, user: str) -> str | None:
+    ruling = authorize(Act(user), "full_access", authority.rules)
+    return ruling.why if ruling.permission == "deny" else None
 
 
 def judging(owner: str, mode: PermissionMode, authority: Authority = NOTHING_SAID) -> PreflightHook:

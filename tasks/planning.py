@@ -71,20 +71,19 @@ def plan_calls(
 def pause_after_mistakes(
     rows: Sequence[PreparedCall], corrections: int, policy: Policy
 ) -> Pause | None:
-    """The pause of a run whose model was told often enough that its calls cannot be run.
+    """The pause of a run whose model was told often enough that its calls are not run.
 
     Args:
         rows: this step's calls.
-        corrections: steps in a row before it of which nothing could be run, by mistake.
+        corrections: steps in a row before it of which no call was run.
         policy: says how often is enough.
     """
-    is_mistaken = any(row.state == "errored" for row in rows)
-    if corrections < policy.corrections or not is_mistaken or any(r.body is None for r in rows):
+    if corrections < policy.corrections or not rows or any(row.body is None for row in rows):
         return None
     circles = any(row.repeats and "repeated_call" in (row.body or "") for row in rows)
     return Pause(
         "stall" if circles else "repeated_failure",
-        f"No call of the last {corrections + 1} steps could be run, although the model was told "
+        f"No call of the last {corrections + 1} steps was run, although the model was told "
         "each time why; `umbel runs get RUN` shows the calls.",
     )
 

@@ -196,15 +196,8 @@ def _commit(
     match decision:
         case Answer():
             return _answer(runtime, claim, exchange, decision)
-        case Dispatch(calls=proposed):
-            history = load_recent_calls(database, claim, steps_to_look_at(spec.policy))
-            hooks = (permission_check(database, claim, spec), *runtime.hooks)
-            calls = plan_calls(proposed, spec, hooks, history)
-            pause = pause_after_mistakes(calls, claim.corrections, spec.policy)
-            if pause is not None:
-                return _pause(runtime, claim, exchange, pause)
-            limit = spec.policy.approval_seconds
-            return persist(lambda: commit_dispatch(database, claim, exchange, calls, limit))
+        case Dispatch():
+            return _dispatch(runtime, claim, spec, exchange, decision)
         case Retry():
             return persist(lambda: commit_retry(database, claim, exchange, decision))
         case Pause():
@@ -213,6 +206,28 @@ def _commit(
             return None
         case _:
             assert_never(decision)
+
+
+def _dispatch(
+    runtime: Runtime, claim: Claim, spec: RunSpec, exchange: Exchange, dispatch: Dispatch
+) -> Applied | None:
+    """Judge the calls and write them down, or leave the run to a person."""
+    database = runtime.database
+    permission = permission_check(database, claim, spec)
+    if isinstance(permission, str):
+        return _pause(runtime, claim, exchange, _withdrawn(permission))
+    history = load_recent_calls(database, claim, steps_to_look_at(spec.policy))
+    calls = plan_calls(dispatch.calls, spec, (permission, *runtime.hooks), history)
+    pause = pause_after_mistakes(calls, claim.corrections, spec.policy)
+    if pause is not None:
+        return _pause(runtime, claim, exchange, pause)
+    limit = spec.policy.approval_seconds
+    return persist(lambda: commit_dispatch(database, claim, exchange, calls, limit))
+
+
+def _withdrawn(why: str) -> Pause:
+    """The owner may no longer be served; the reply is decided anew if that changes."""
+    return Pause("credentials", f"{why} The reply is kept.", keeps_reply=True)
 
 
 def _pause(runtime: Runtime, claim: Claim, exchange: Exchange, pause: Pause) -> Applied | None:
@@ -241,7 +256,7 @@ def _answer(runtime: Runtime, claim: Claim, exchange: Exchange, answer: Answer) 
     owner = Principal(tenant=claim.tenant, user=claim.owner)
     why = persist(lambda: why_denied(runtime.database, owner))
     if why is not None:
-        return _pause(runtime, claim, exchange, Pause("credentials", f"{why} The answer is kept."))
+        return _pause(runtime, claim, exchange, _withdrawn(why))
     applied = persist(lambda: commit_answer(runtime.database, claim, exchange, answer))
     if applied is None:
         return persist(lambda: commit_dispatch(runtime.database, claim, exchange, ()))

@@ -67,8 +67,10 @@ def _apply(
             return "answers", system.commit_answer(rows, claim), "unheard"
         case Dispatch(calls=calls):
             planned = scenario.planned(calls)
-            is_mistaken = bool(planned) and all(call.state == "errored" for call in planned)
-            if claim.corrections >= scenario.policy.corrections and is_mistaken:
+            is_in_vain = bool(planned) and all(
+                call.state in ("refused", "errored") for call in planned
+            )
+            if claim.corrections >= scenario.policy.corrections and is_in_vain:
                 pause = Pause("repeated_failure", "")
                 return "pauses", _paused(rows, claim, pause, system), "stale"
             return "dispatches", system.commit_dispatch(rows, claim, planned), "stale"

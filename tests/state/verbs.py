@@ -74,7 +74,6 @@ def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Don
     opened = sum(call.state not in ("refused", "errored") for call in planned)
     asked = sum(call.state == "awaiting_approval" for call in planned)
     joined = opened == 0
-    is_understood = all(call.state != "errored" for call in planned)
     run = run._replace(
         attempts=0,
         losses=0,
@@ -83,7 +82,7 @@ def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Don
         open_approvals=asked,
         status="waiting" if asked else run.status,
         reason="approval_required" if asked else None,
-        corrections=0 if opened else run.corrections + (not is_understood),
+        corrections=0 if opened else run.corrections + bool(planned),
         calls_used=run.calls_used + total,
         holder=None,
         work="ready" if joined else "calls",

@@ -21,7 +21,9 @@ TOOLS = (
     a_tool("touch", effect="idempotent"),
     a_tool("write", effect="mutation"),
     a_tool("strict", schema={"type": "object", "required": ["a"]}),
+    a_tool("off"),
 )
+SWITCHED_OFF = judging("ann", "full_access", Authority(1, (Rule("tool", "off", "deny"),)))
 
 
 def a_spec(**policy: Any) -> RunSpec:
@@ -171,6 +173,10 @@ POLICY = Policy(corrections=2)
         (["none", "touch"], 2, None),
         (["write"], 9, None),
         (["none", "write"], 2, None),
+        (["off"], 1, None),
+        (["off"], 2, "repeated_failure"),
+        (["off", "none"], 2, "repeated_failure"),
+        (["off", "touch"], 9, None),
         (["look"], 2, "stall"),
         (["look", "none"], 2, "stall"),
         ([], 9, None),
@@ -180,7 +186,7 @@ def test_a_run_pauses_once_its_model_was_told_often_enough(
     names: list[str], corrections: int, reason: str | None
 ) -> None:
     spec = a_spec(permission_mode="ask", repeat_unchanged=3)
-    rows = plan_calls(proposed(*names), spec, (), past("look", 3))
+    rows = plan_calls(proposed(*names), spec, (SWITCHED_OFF,), past("look", 3))
     pause = pause_after_mistakes(rows, corrections, POLICY)
     assert (pause and pause.reason) == reason
 

@@ -2,23 +2,26 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
 import pytest
 
+from loop.authorize import Rule
 from loop.repetition import COMPARED_CHARS
 from loop.request import AssistantMessage, ModelRequest, UserMessage
 from loop.response import ModelTurn, Usage
 from loop.transcript import CONTINUE
+from models.approvals import expire_approvals
+from models.authority import say
 from models.database import Database
-from models.owner import resume_run, steer_run
+from models.owner import resume_run, steer_run, stop_run
 from models.records import load_spec
 from tasks.resuming import other_limits
 from tests.factories import OWNER, RunWish, a_run, a_tool
 from tests.invariants import violations
-from tests.models.story import call_states, event_kinds, query, run_row
+from tests.models.story import call_states, change, event_kinds, query, run_row
 from tests.tasks.process import a_process, asked, said
 from tools.definition import Tool
 from umbel.contracts import RunId
@@ -197,6 +200,75 @@ def test_a_run_that_waits_for_its_owner_is_not_corrected_for_asking(database: Da
     story.says(asked(("write", "{}")))
     assert story.row["corrections"] == 0
     assert story.end == ("waiting", "approval_required")
+
+
+@pytest.mark.parametrize("rule", [Rule("tool", "a", "deny"), Rule("tenant", "", "deny")])
+def test_what_rules_forbid_is_not_asked_for_without_end(database: Database, rule: Rule) -> None:
+    story = a_story(database, same, effect="mutation", repeat_unchanged=0, repeat_failures=0)
+    say(database, OWNER, rule, "For the test.")
+    story.says(*[asked(("a", json.dumps({"n": n}))) for n in range(6)])
+    assert story.states() == ["refused"] * 2
+    assert story.end == ("paused", "repeated_failure")
+    assert len(story.requests) == 3
+    assert violations(database) == []
+
+
+def test_an_owner_whose_access_is_withdrawn_stops_being_served_at_the_next_decision(
+    database: Database,
+) -> None:
+    story = a_story(database, same)
+    revoked = Rule("user", OWNER.user, "deny")
+    story.says(asked(("a", '{"n":1}')))
+    say(database, OWNER, revoked, "For the test.")
+    story.says(*[asked(("a", json.dumps({"n": n}))) for n in (2, 3)])
+    assert story.states() == ["returned"]
+    assert story.end == ("paused", "credentials")
+    assert len(story.requests) == 2
+    say(database, OWNER, replace(revoked, permission="allow"), "For the test.")
+    assert resume_run(database, story.run_id, OWNER) == 2
+    story.says(said("unused"))
+    assert story.states() == ["returned"] * 2, "the reply that was paid for is decided anew"
+    assert len(story.requests) == 2
+    assert violations(database) == []
+
+
+def test_a_model_that_asks_an_owner_who_is_not_there_pauses_its_run(database: Database) -> None:
+    ask = {"permission_mode": "ask", "approval_seconds": 60.0, "repeat_unchanged": 0}
+    story = a_story(database, same, effect="mutation", **ask)
+    for n in range(20):
+        story.says(asked(("a", json.dumps({"n": n}))))
+        if story.end[0] == "paused":
+            break
+        run_out_of_time(database)
+    assert story.states() == ["skipped"] * 3 + ["errored"] * 2
+    assert story.end == ("paused", "repeated_failure")
+    assert violations(database) == []
+
+
+def test_the_same_question_that_nobody_answers_is_a_circle(database: Database) -> None:
+    ask = {"permission_mode": "ask", "approval_seconds": 60.0, "repeat_failures": 0}
+    story = a_story(database, same, effect="mutation", **ask)
+    for _ in range(20):
+        story.says(A)
+        if story.end[0] == "paused":
+            break
+        run_out_of_time(database)
+    assert story.states() == ["skipped"] * 3 + ["errored"] * 2
+    assert story.end == ("paused", "stall")
+
+
+def test_what_a_stop_skipped_is_no_failure_of_the_tool(database: Database) -> None:
+    story = a_story(database, same, effect="mutation", permission_mode="ask")
+    for step in range(1, 7):
+        story.says(A)
+        assert stop_run(database, story.run_id, OWNER)
+        assert resume_run(database, story.run_id, OWNER) == step + 1
+    assert story.states() == ["skipped"] * 6
+
+
+def run_out_of_time(database: Database) -> None:
+    change(database, "UPDATE calls SET approval_until = now() WHERE settled_at IS NULL")
+    expire_approvals(database, limit=10)
 
 
 @pytest.mark.parametrize(
