@@ -1,6 +1,6 @@
 """The loop: one reply in, one decision out. No phases, no flags, no profile names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from loop.decision import Answer, Decision, Discard, Dispatch, Pause, Retry
@@ -31,6 +31,8 @@ class RunSnapshot:
     policy: Policy
     failures: int
     """Failed replies of this step so far."""
+    size_refusals: int = field(default=0, kw_only=True)
+    """How many of them refused the request for its size."""
     calls_used: int
     is_stale: bool
     """A stop, correction or changed source came in while the model spoke."""
@@ -88,14 +90,27 @@ def _within_limits(snapshot: RunSnapshot, dispatch: Dispatch) -> Decision:
 
 def _after_failure(snapshot: RunSnapshot, failure: Failure) -> Decision:
     """Another try while the budget for its kind lasts, else a pause that says why."""
+    if failure.error_class == "context_length":
+        return _after_size_refusal(snapshot, failure)
     is_empty = failure.error_class in EMPTY_CLASSES
     policy = snapshot.policy
     budget = policy.empty_retries if is_empty else policy.provider_retries
-    detail = f"{failure.error_class}: {failure.message}" if failure.message else failure.error_class
+    detail = _words_of(failure)
     if failure.is_retryable and snapshot.failures < budget:
         wait = 0.0 if is_empty else retry_wait_seconds(snapshot, failure.retry_after_seconds)
         return Retry("empty_response" if is_empty else "provider", wait, detail)
     return Pause(PAUSE_REASONS.get(failure.error_class, "provider_error"), detail)
+
+
+def _after_size_refusal(snapshot: RunSnapshot, failure: Failure) -> Decision:
+    """Another, smaller request: whoever builds it leaves more out. A few times, then a pause."""
+    if snapshot.size_refusals < snapshot.policy.size_retries:
+        return Retry("context_length", 0.0, _words_of(failure))
+    return Pause("context_capacity", _words_of(failure))
+
+
+def _words_of(failure: Failure) -> str:
+    return f"{failure.error_class}: {failure.message}" if failure.message else failure.error_class
 
 
 def retry_wait_seconds(snapshot: RunSnapshot, asked_seconds: float | None) -> float:

@@ -6,7 +6,7 @@ from typing import Literal
 from loop.response import ProposedCall
 from umbel.names import Reason
 
-RetryCause = Literal["provider", "empty_response"]
+RetryCause = Literal["provider", "empty_response", "context_length"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from loop.shape import Place, Sources
 from loop.transcript import NOT_KNOWN, RecordedRun, RecordedStep, RunRecord
 from loop.weight import Weight, weigh
 
-NO_SUMMARY: Final = "Earlier steps of this work are left out here, and there is no summary of them."
+NO_SUMMARY: Final = "Further steps of this work are left out here, and there is no summary of them."
 SOURCE_CHARS: Final = (16_000, 4_000, 1_000, 250)
 """What a single text of the sources may have; the first with which the request fits is taken."""
 
@@ -72,6 +72,14 @@ def sources_text(left_out: LeftOut, source_chars: int) -> str:
         else json.dumps(left_out.summary.text, ensure_ascii=False)
     )
     return "\n".join([f"Earlier notes: {earlier}", "Transcript, one entry a line:", *lines])
+
+
+def plain_text(left_out: LeftOut) -> str:
+    """What stands for it where no summary has come: that there is none, after what there was."""
+    if left_out.summary is None:
+        return NO_SUMMARY
+    text = left_out.summary.text
+    return text if text.endswith(NO_SUMMARY) else f"{text}\n\n{NO_SUMMARY}"
 
 
 def unresolved_in(left_out: LeftOut) -> str:

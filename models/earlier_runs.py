@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from loop.transcript import RecordedRun
+from loop.transcript import NOT_KNOWN, RecordedRun
 from models.database import Row
 from models.recorded import Corrections, recorded_steps
 
@@ -17,9 +17,6 @@ WITH b AS (
   SELECT opened_at FROM model_calls WHERE run_id = %(run_id)s AND step = 1 AND attempt = 1)
 """
 _THEIRS: Final = "e.thread_id = %(thread_id)s AND e.run_id <> %(run_id)s"
-_NOT_KNOWN: Final = (
-    '{"error":{"code":"unknown_outcome","message":"Nobody knows whether this change happened."}}'
-)
 
 REQUESTS: Final = f"""
 {_BEGAN}
@@ -39,7 +36,7 @@ ORDER BY m.run_id, m.step
 RESULTS: Final = f"""
 {_BEGAN}
 SELECT c.run_id, c.id, c.step, c.tool, c.args_text,
-  coalesce(CASE WHEN v.stored_at < b.opened_at THEN v.view END, '{_NOT_KNOWN}') AS view
+  coalesce(CASE WHEN v.stored_at < b.opened_at THEN v.view END, '{NOT_KNOWN}') AS view
 FROM b, entries e JOIN calls c ON c.run_id = e.run_id LEFT JOIN evidence v ON v.call_id = c.id
 WHERE {_THEIRS} AND e.kind = 'request'
 ORDER BY c.run_id, c.step, c.position
@@ -58,6 +55,7 @@ def earlier_runs(
     replies_of, results_of, steers_of = _by_run(replies), _by_run(results), _by_run(steers)
     return tuple(
         RecordedRun(
+            run_id=run_id,
             requests=tuple(row["text"] for row in own),
             steps=recorded_steps(
                 replies_of.get(run_id, []),

@@ -41,7 +41,8 @@ lost AS (
 stored AS (
   SELECT m.attempt, m.reply, m.steers
   FROM model_calls m JOIN r ON m.run_id = r.id AND m.step = r.step
-  WHERE m.state = 'closed' AND m.decision IS NULL ORDER BY m.attempt DESC LIMIT 1),
+  WHERE m.state = 'closed' AND m.decision IS NULL AND m.purpose = 'main'
+  ORDER BY m.attempt DESC LIMIT 1),
 opened AS (
   INSERT INTO model_calls (run_id, step, attempt, tenant, fence, holder, steers)
   SELECT r.id, r.step, coalesce(
@@ -70,14 +71,14 @@ FROM r
 IS_READY: Final = "SELECT 1 FROM runs WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready'"
 
 # The one condition under which a decision may be applied: still the holder, nothing has moved.
-_STILL_HELD: Final = """
+STILL_HELD: Final = """
   id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
   AND step = %(step)s AND steer_rev = %(steer_rev)s AND source_rev = %(source_rev)s
   AND auth_rev = %(auth_rev)s AND stop_at IS NULL
 """
 
 # Usage, reply and decision are one row, written in the transaction that applies the decision.
-_REPLY_COLUMNS: Final = """
+REPLY_COLUMNS: Final = """
   state = 'closed', endpoint = coalesce(%(endpoint)s, m.endpoint),
   model = coalesce(%(model)s, m.model), manifest = coalesce(%(manifest)s, m.manifest),
   request_sha = coalesce(%(request_sha)s, m.request_sha),
@@ -92,7 +93,7 @@ _REPLY_COLUMNS: Final = """
 """
 _DECIDED: Final = f"""
 m AS (
-  UPDATE model_calls m SET decision = %(decision)s, {_REPLY_COLUMNS} FROM r
+  UPDATE model_calls m SET decision = %(decision)s, {REPLY_COLUMNS} FROM r
   WHERE m.run_id = r.id AND m.step = r.decided_step AND m.attempt = %(attempt)s
     AND m.decision IS NULL AND m.state IN ('open', 'closed')
   RETURNING 1)
@@ -117,7 +118,7 @@ r AS (
     work = CASE WHEN n.open = 0 THEN 'ready' ELSE 'calls' END,
     step = CASE WHEN n.open = 0 THEN step + 1 ELSE step END,
     ring_at = CASE WHEN n.open = 0 THEN now() END, next_seq = next_seq + 1 + n.total + n.repeats
-  FROM n WHERE {_STILL_HELD}
+  FROM n WHERE {STILL_HELD}
   RETURNING runs.id, tenant, thread_id, work, step, fence, steer_rev, source_rev, auth_rev,
     %(step)s::int AS decided_step, n.total, n.repeats, next_seq - 1 - n.total - n.repeats AS seq),
 {_DECIDED},
@@ -160,7 +161,7 @@ DECIDE_ANSWER: Final = f"""
 WITH r AS (
   UPDATE runs SET work = 'none', status = 'completed', holder = NULL, attempts = 0, losses = 0,
     failures = 0, answer = %(answer)s, settled_at = now(), next_seq = next_seq + 3
-  WHERE {_STILL_HELD} AND steers = %(steers)s
+  WHERE {STILL_HELD} AND steers = %(steers)s
   RETURNING id, tenant, thread_id, owner, work, step, fence, %(step)s::int AS decided_step,
     next_seq - 3 AS seq),
 {_DECIDED},
@@ -189,7 +190,7 @@ WITH r AS (
     detail = %(detail)s,
     holder = NULL, failures = failures + 1, attempts = 0, next_seq = next_seq + 1,
     not_before = now() + make_interval(secs => %(wait_seconds)s), ring_at = NULL
-  WHERE {_STILL_HELD}
+  WHERE {STILL_HELD}
   RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step,
     next_seq - 1 AS seq),
 {_DECIDED},
@@ -205,7 +206,7 @@ DECIDE_PAUSE: Final = f"""
 WITH r AS (
   UPDATE runs SET work = 'none', status = 'paused', reason = %(reason)s, detail = %(detail)s,
     holder = NULL, settled_at = now(), next_seq = next_seq + 1
-  WHERE {_STILL_HELD}
+  WHERE {STILL_HELD}
   RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step,
     next_seq - 1 AS seq),
 {_DECIDED},
@@ -221,7 +222,7 @@ e AS (
 # Run after LOCK_RUN.
 BOOK_REPLY: Final = f"""
 WITH m AS (
-  UPDATE model_calls m SET {_REPLY_COLUMNS}, decision = CASE
+  UPDATE model_calls m SET {REPLY_COLUMNS}, decision = CASE
     WHEN q.steer_rev <> %(steer_rev)s THEN 'discard' ELSE %(decision)s END
   FROM runs q
   WHERE m.run_id = %(run_id)s AND m.step = %(step)s AND m.attempt = %(attempt)s
@@ -296,7 +297,7 @@ PAUSE_UNSENT: Final = f"""
 WITH r AS (
   UPDATE runs SET work = 'none', status = 'paused', reason = %(reason)s, detail = %(detail)s,
     holder = NULL, settled_at = now(), next_seq = next_seq + 1
-  WHERE {_STILL_HELD}
+  WHERE {STILL_HELD}
   RETURNING id, step, fence, next_seq - 1 AS seq),
 {_LOST_ATTEMPT},
 e AS (

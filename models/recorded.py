@@ -45,6 +45,7 @@ def recorded_steps(
             parse_stored(ModelTurn, row["reply"]),
             tuple(by_step.get(row["step"], [])),
             corrections.heard(row["steers"]),
+            row["steers"],
         )
         for row in replies
     )

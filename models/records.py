@@ -3,14 +3,17 @@
 import hashlib
 import json
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final
 
+from loop.budget import USUAL_OUTPUT_RESERVE, USUAL_WINDOW
+from loop.cutting import kept_from
 from loop.policy import Policy
-from loop.transcript import RunRecord, offered_tools
+from loop.shape import SHORT_CHARS, WHOLE, Place, Shape
+from loop.transcript import RecordedSummary, RunRecord, offered_tools
 from models import earlier_runs
-from models.database import Database
+from models.database import Database, Row
 from models.recorded import Corrections, recorded_steps
 from models.schema import parse_stored
 from umbel.contracts import RunId, ThreadId
@@ -20,7 +23,7 @@ from umbel.names import WireName
 _SPEC: Final = """
 SELECT s.run_id, r.thread_id, s.model, s.wire, s.instructions, s.policy,
   encode(s.policy_sha, 'hex') AS policy_sha, s.tools, encode(s.tools_sha, 'hex') AS tools_sha,
-  s.workspace, s.agent, s.traceparent, r.policy_rev,
+  s.workspace, s.agent, s.traceparent, r.policy_rev, s.window_tokens, s.reserve_tokens,
   EXISTS (SELECT 1 FROM entries e WHERE e.thread_id = r.thread_id AND e.run_id <> r.id)
     AS has_company
 FROM run_specs s JOIN runs r ON r.id = s.run_id WHERE s.run_id = %(run_id)s
@@ -38,12 +41,21 @@ WHERE run_id = %(run_id)s AND rev <= %(steers)s AND state <> 'returned' ORDER BY
 """
 _REPLIES: Final = """
 SELECT step, endpoint, reply, steers FROM model_calls
-WHERE run_id = %(run_id)s AND step < %(step)s AND decision = 'dispatch' ORDER BY step
+WHERE run_id = %(run_id)s AND step >= %(first_step)s AND step < %(step)s
+  AND decision = 'dispatch' ORDER BY step
 """
-_RESULTS: Final = """
-SELECT c.id, c.step, c.tool, c.args_text, e.view
+# What a request only names is not read: a step of a long run reads no more than one of a short one.
+_RESULTS: Final = f"""
+SELECT c.id, c.step, c.tool, c.args_text, CASE
+  WHEN c.step >= %(pruned_step)s OR length(e.view) <= {SHORT_CHARS} THEN e.view
+  WHEN e.call_id IS NOT NULL THEN '' END AS view
 FROM calls c LEFT JOIN evidence e ON e.call_id = c.id
-WHERE c.run_id = %(run_id)s AND c.step < %(step)s ORDER BY c.step, c.position
+WHERE c.run_id = %(run_id)s AND c.step >= %(first_step)s AND c.step < %(step)s
+ORDER BY c.step, c.position
+"""  # noqa: S608 - constant text, no input
+_SUMMARY: Final = """
+SELECT text, unresolved, steers FROM summaries
+WHERE id = %(summary)s AND thread_id = %(thread_id)s
 """
 
 _COMPANY: Final = (
@@ -73,6 +85,10 @@ class RunSpec:
     """The caller's place in a trace."""
     policy_rev: int = 0
     """Times that a resume has set other limits in the policy."""
+    window_tokens: int = USUAL_WINDOW
+    """What the model takes and gives in one call, as it was known at acceptance."""
+    reserve_tokens: int = USUAL_OUTPUT_RESERVE
+    """Part of it that is kept for the answer."""
     has_company: bool = False
     """Its thread had other runs when this was read: those before it are part of its record."""
 
@@ -138,6 +154,8 @@ def load_spec(database: Database, run_id: RunId) -> RunSpec:
         agent=row["agent"],
         traceparent=row["traceparent"],
         policy_rev=row["policy_rev"],
+        window_tokens=row["window_tokens"],
+        reserve_tokens=row["reserve_tokens"],
         has_company=row["has_company"],
     )
 
@@ -159,32 +177,43 @@ def load_sent_request(
     return SentRequest(rows[0]["manifest"], bytes(rows[0]["request_sha"])) if rows else None
 
 
-def load_record(database: Database, spec: RunSpec, step: int, steers: int = 0) -> RunRecord:
+def load_record(
+    database: Database, spec: RunSpec, step: int, steers: int = 0, shape: Shape = WHOLE
+) -> RunRecord:
     """Everything the request of `step` is built from: the steps before it, all settled.
 
     Of the corrections it holds the first `steers`, each before the first reply that heard of it. A
-    run that is not its thread's first knows the ones before it.
+    run that is not its thread's first knows the ones before it. What the shape leaves out is not
+    in it, and mostly not read.
 
     Raises:
-        InvariantBroken: a call of an earlier step has no result, or a stored reply does not parse.
+        InvariantBroken: a call of an earlier step has no result, a stored reply does not parse, or
+            the shape's summary is gone.
     """
+    is_alone = shape.first_kept is not None and shape.first_kept.run_id == spec.run_id
     parameters = {
         "run_id": spec.run_id,
         "thread_id": spec.thread_id,
         "step": step,
         "steers": steers,
+        "first_step": _step_in(spec.run_id, shape.first_kept),
+        "pruned_step": _step_in(spec.run_id, shape.pruned_before),
+        "summary": shape.summary,
     }
-    statements = [_ENTRIES, _REPLIES, _RESULTS, _STEERS]
-    if spec.has_company:
+    statements = [_ENTRIES, _REPLIES, _RESULTS, _STEERS, _SUMMARY]
+    if spec.has_company and not is_alone:
         statements += _COMPANY
     found = database.run(*((statement, parameters) for statement in statements))
-    requests, replies, results, corrected, *company = found
+    requests, replies, results, corrected, summarised, *company = found
     for row in results:
         if row["view"] is None:
             raise InvariantBroken(f"The call {row['id']!r} has no result, yet its step is over.")
+    summary = _summary_of(shape, summarised)
     corrections = Corrections(corrected)
+    if summary is not None and is_alone:
+        summary = replace(summary, corrections=corrections.heard(summary.steers))
     steps = recorded_steps(replies, results, corrections)
-    return RunRecord(
+    record = RunRecord(
         model=spec.model,
         instructions=spec.instructions,
         earlier=earlier_runs.earlier_runs(*company) if company else (),
@@ -194,4 +223,23 @@ def load_record(database: Database, spec: RunSpec, step: int, steers: int = 0) -
         tools=offered_tools(spec.tools),
         max_output_tokens=spec.policy.max_output_tokens,
         cache_key=spec.thread_id,
+        run_id=spec.run_id,
+        summary=summary if is_alone else None,
     )
+    if summary is None or shape.first_kept is None or is_alone:
+        return record
+    return kept_from(record, shape.first_kept, summary)
+
+
+def _step_in(run_id: RunId, place: Place | None) -> int:
+    """The step of a place in this run; 0 for one in an earlier run."""
+    return place.step if place is not None and place.run_id == run_id else 0
+
+
+def _summary_of(shape: Shape, rows: list[Row]) -> RecordedSummary | None:
+    if shape.summary is None:
+        return None
+    if not rows:
+        raise InvariantBroken(f"The summary {shape.summary!r} of a request is not in the record.")
+    row = rows[0]
+    return RecordedSummary(row["text"], row["unresolved"], steers=row["steers"])

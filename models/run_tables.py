@@ -237,12 +237,27 @@ run_specs = Table(
     Column("workspace", Text, comment="folder the run's file tools may touch"),
     Column("created_at", Moment, nullable=False, server_default=NOW),
     Column("traceparent", Text, comment="trace of the caller, as W3C Trace Context writes it"),
+    Column(
+        "window_tokens",
+        Integer,
+        nullable=False,
+        server_default="32000",
+        comment="what the model takes and gives in one call",
+    ),
+    Column(
+        "reserve_tokens",
+        Integer,
+        nullable=False,
+        server_default="4096",
+        comment="part of it that is kept for the answer",
+    ),
     one_of("wire", WIRES),
     CheckConstraint(
         "traceparent ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'", name="traceparent"
     ),
     CheckConstraint("policy_sha = sha256(convert_to(policy, 'UTF8'))", name="policy_sha"),
     CheckConstraint("tools_sha = sha256(convert_to(tools, 'UTF8'))", name="tools_sha"),
+    CheckConstraint("window_tokens > 0 AND reserve_tokens > 0", name="window"),
     ForeignKeyConstraint(["run_id"], ["runs.id"]),
     comment="What was frozen into a run when it was accepted. Only a resume may set other limits.",
 )

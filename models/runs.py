@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import Connection, RowMapping, func, insert, or_, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from loop.budget import USUAL_OUTPUT_RESERVE, USUAL_WINDOW
 from models.input_checks import check_id, check_input
 from models.same_request import refuse_other_request
 from models.tables import entries, events, run_specs, runs, threads, workers
@@ -34,6 +35,10 @@ class RunRequest:
     """Canonical JSON text of the expanded policy."""
     tools: str
     """Canonical JSON text of the offered tools."""
+    window_tokens: int = USUAL_WINDOW
+    """What the model takes and gives in one call."""
+    reserve_tokens: int = USUAL_OUTPUT_RESERVE
+    """Part of it that is kept for the answer."""
     workspace: str | None = None
     traceparent: str | None = None
     """The caller's place in a trace, well-formed."""
@@ -176,6 +181,8 @@ def _insert_run(
             tools_sha=hashlib.sha256(request.tools.encode()).digest(),
             workspace=request.workspace,
             traceparent=request.traceparent,
+            window_tokens=request.window_tokens,
+            reserve_tokens=request.reserve_tokens,
         )
     )
     connection.execute(

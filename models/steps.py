@@ -15,6 +15,7 @@ from models.claiming import FRESH, Duty
 from models.database import Database, Row
 from models.hot_sweep import PROMOTE
 from models.schema import parse_stored
+from models.sent import LAST_SENT, NOTHING_SENT, LastSent, last_sent
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId, new_id
 from umbel.errors import InvariantBroken
 from umbel.names import Reason, RunStatus
@@ -56,6 +57,8 @@ class Claim:
     """It knows words of a collaborator: its changes need the owner, whatever its mode."""
     policy_rev: int = 0
     """Times that a resume has set other limits."""
+    sent: LastSent = field(default=NOTHING_SENT, compare=False)
+    """The run's latest request."""
     waited_seconds: float | None = field(default=None, compare=False)
     """From ready to this claim; None: it had to wait, or nobody knows since when."""
 
@@ -127,12 +130,13 @@ def claim_step(
 ) -> Claim | None:
     """Take a ready run for `worker`, or None: not ready, not due, not its duty, or further on."""
     parameters = duty.parameters() | {"run_id": run_id, "step": step, "worker": worker}
+    statements = (hot.CLAIM, parameters), (LAST_SENT, parameters)
     try:
-        [rows] = database.run((hot.CLAIM, parameters))
+        rows, [sent] = database.run(*statements)
     except UniqueViolation:
         # After waiting for a lock the attempt number may be from before; a second look is not.
-        [rows] = database.run((hot.CLAIM, parameters))
-    return _claim_of(rows[0], worker) if rows else None
+        rows, [sent] = database.run(*statements)
+    return _claim_of(rows[0], worker, last_sent(sent)) if rows else None
 
 
 def is_step_ready(database: Database, run_id: RunId, step: int) -> bool:
@@ -203,7 +207,7 @@ def commit_retry(
 
 def pause_unsent(database: Database, claim: Claim, pause: Pause) -> Applied | None:
     """Leave a run to a person whose step has asked nobody; None when the claim no longer holds."""
-    parameters = _stands(claim) | {"reason": pause.reason, "detail": pause.detail}
+    parameters = stands(claim) | {"reason": pause.reason, "detail": pause.detail}
     return _settle_and_promote(database, claim, (hot.PAUSE_UNSENT, parameters))
 
 
@@ -273,8 +277,8 @@ def _held(claim: Claim) -> dict[str, Any]:
     return {"run_id": claim.run_id, "fence": claim.fence, "worker": claim.worker}
 
 
-def _stands(claim: Claim) -> dict[str, Any]:
-    """What has not moved while the claim holds."""
+def stands(claim: Claim) -> dict[str, Any]:
+    """What has not moved while the claim holds: parameters of `hot.STILL_HELD`."""
     return _held(claim) | {
         "step": claim.step,
         "steer_rev": claim.steer_rev,
@@ -283,12 +287,10 @@ def _stands(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _decision(claim: Claim, exchange: Exchange, decision: str | None) -> dict[str, Any]:
+def reply_columns(exchange: Exchange) -> dict[str, Any]:
+    """What a model call cost and brought: parameters of `hot.REPLY_COLUMNS`."""
     reply, usage = exchange.reply, exchange.reply.usage
-    return _stands(claim) | {
-        "attempt": claim.attempt,
-        "steers": claim.steers,
-        "decision": decision,
+    return {
         "endpoint": exchange.endpoint,
         "model": reply.model,
         "manifest": exchange.manifest,
@@ -302,6 +304,11 @@ def _decision(claim: Claim, exchange: Exchange, decision: str | None) -> dict[st
         "reasoning_tokens": usage.reasoning_tokens,
         "is_estimated": usage.is_estimated,
     }
+
+
+def _decision(claim: Claim, exchange: Exchange, decision: str | None) -> dict[str, Any]:
+    own = {"attempt": claim.attempt, "steers": claim.steers, "decision": decision}
+    return stands(claim) | reply_columns(exchange) | own
 
 
 def _call_row(call_id: CallId, call: PreparedCall) -> dict[str, Any]:
@@ -321,7 +328,7 @@ def _call_row(call_id: CallId, call: PreparedCall) -> dict[str, Any]:
     }
 
 
-def _claim_of(row: Row, worker: WorkerId) -> Claim:
+def _claim_of(row: Row, worker: WorkerId, sent: LastSent) -> Claim:
     return Claim(
         run_id=RunId(row["id"]),
         thread_id=ThreadId(row["thread_id"]),
@@ -344,4 +351,5 @@ def _claim_of(row: Row, worker: WorkerId) -> Claim:
         owner_must_approve=row["owner_must_approve"],
         policy_rev=row["policy_rev"],
         waited_seconds=row["waited_seconds"],
+        sent=sent,
     )

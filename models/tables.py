@@ -6,6 +6,7 @@ from models.capture_tables import captures, evidence_chunks, pictures
 from models.run_tables import entries, events, model_calls, run_specs, runs, workers
 from models.schema import metadata
 from models.steer_tables import steers
+from models.summary_tables import summaries
 from models.tallies_table import tallies
 from models.thread_tables import threads
 
@@ -26,6 +27,7 @@ __all__ = [
     "run_specs",
     "runs",
     "steers",
+    "summaries",
     "tallies",
     "threads",
     "workers",

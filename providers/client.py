@@ -42,7 +42,7 @@ class RawAnswer:
 
 @contextlib.contextmanager
 def open_answer(
-    endpoint: Endpoint, path: str, body: bytes, limits: StreamLimits, request_id: str | None
+    endpoint: Endpoint, path: str, body: bytes, limits: StreamLimits, headers: Mapping[str, str]
 ) -> Iterator[RawAnswer]:
     """Post `body` as it is and give the raw answer, whatever its status; closes it at the end.
 
@@ -60,7 +60,7 @@ def open_answer(
             stream=True,
             stream_cls=openai.Stream[ChatCompletionChunk],
             options={
-                "headers": {"X-Umbel-Request": request_id} if request_id else {},
+                "headers": headers,
                 "timeout": _timeout(limits),
             },
         )

@@ -60,8 +60,7 @@ class Exchange:
                 abortable_by(self.control.handle),
                 Watchdog(self.control, clocks),
                 open_answer(
-                    self.endpoint, self.path, self.body, self.control.limits,
-                    self.control.request_id,
+                    self.endpoint, self.path, self.body, self.control.limits, self._headers(),
                 ) as answer,
             ):  # fmt: skip
                 self._read(answer, clocks)
@@ -70,6 +69,11 @@ class Exchange:
         except UnicodeEncodeError:
             return Failure(error_class="auth", is_retryable=False, message=_KEY_HELP)
         return None
+
+    def _headers(self) -> dict[str, str]:
+        """For logs and gateways of the other side: which request this is, and what it is for."""
+        named = {"X-Umbel-Request": self.control.request_id} if self.control.request_id else {}
+        return {**named, "X-Umbel-Purpose": self.request.purpose}
 
     def _read(self, answer: RawAnswer, clocks: InactivityClocks) -> None:
         calls = (call for message in self.request.messages if isinstance(message, AssistantMessage)

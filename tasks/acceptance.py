@@ -1,6 +1,6 @@
 """From a request to a run that a worker can claim: what is frozen, and where it comes from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from providers.profiles import DEFAULT_BASE_URL, default_wire
 from tasks.authority import admit
 from tasks.traceparent import storable_traceparent
 from tools.registry import ToolRegistry
+from umbel.agent_settings import ModelSettings, unknown_model
 from umbel.contracts import Principal, RunId, ThreadId, new_id
 from umbel.errors import Misconfigured
 from umbel.faults import fault
@@ -37,6 +38,8 @@ class AgentSpec:
     """Names the model may call; None: every registered tool."""
     policy: Mapping[str, Any] = field(default_factory=dict)
     """Values that differ from the profile's, `permission_mode` among them."""
+    model_settings: Callable[[str], ModelSettings] = unknown_model
+    """What is known about the model that a run gets."""
 
 
 def configured_agent(settings: Settings, name: str, **policy: Any) -> AgentSpec:
@@ -54,6 +57,7 @@ def configured_agent(settings: Settings, name: str, **policy: Any) -> AgentSpec:
         instructions=agent.instructions,
         tools=agent.tools,
         policy={**agent.policy, "permission_mode": agent.permission, **policy},
+        model_settings=settings.model_settings,
     )
 
 
@@ -131,16 +135,20 @@ def _frozen(registry: ToolRegistry, agent: AgentSpec, request: NewRequest) -> Ru
     """The request with everything that its run keeps of the configuration."""
     policy = _expanded(agent)
     tools = registry.select(agent.tools)
+    model = agent.model or request.model
+    known = agent.model_settings(model)
     return RunRequest(
         principal=request.principal,
         input=request.input,
         agent=agent.name,
         profile=agent.profile,
-        model=agent.model or request.model,
+        model=model,
         wire=agent.wire,
         instructions=agent.instructions,
         policy=canonical(policy.model_dump(mode="json")),
         tools=canonical([tool.frozen() for tool in tools]),
+        window_tokens=known.window,
+        reserve_tokens=known.output_reserve,
         workspace=request.workspace,
         traceparent=storable_traceparent(request.traceparent),
         names_model=request.names_model,

@@ -1,19 +1,20 @@
 """Asking the model: from the record to a whole reply, or to a stream that was given up."""
 
-import hashlib
-import time
-
-from loop.transcript import RequestManifest, build_request
-from models.records import RunSpec, load_record
+from loop.decision import Pause
+from models.records import RunSpec
 from models.steps import Claim, Exchange
-from providers.contract import AbortReason, StreamControl, StreamHandle
+from providers.contract import StreamHandle
+from tasks.fitting import NotAsked, fit_request
 from tasks.giving_back import book_reply
 from tasks.runtime import Runtime
+from tasks.streaming import Outgoing, StreamGivenUp, send, why_given_up
 from umbel.faults import fault
 
-
-class StreamGivenUp(Exception):
-    """The stream was ended from outside: the step belongs to another worker or another moment."""
+_REFUSED_DETAIL = (
+    "The endpoint refused this very request for its size, and nothing more can be left out of it. "
+    "It is not sent again. Start a new run with a shorter request, or with a model of a larger "
+    "window."
+)
 
 
 def ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
@@ -21,6 +22,7 @@ def ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
 
     Raises:
         StreamGivenUp: what was read is booked; the caller hands the step back.
+        NotAsked: the request cannot be made to fit; nothing was sent.
     """
     handle = StreamHandle()
     with runtime.claims.watching(claim, handle):  # from here on: a wake-up may come any moment
@@ -28,62 +30,24 @@ def ask_model(runtime: Runtime, claim: Claim, spec: RunSpec) -> Exchange:
 
 
 def _ask(runtime: Runtime, claim: Claim, spec: RunSpec, handle: StreamHandle) -> Exchange:
-    request = build_request(load_record(runtime.database, spec, claim.step, claim.steers))
+    fitted = fit_request(runtime, claim, spec, handle)
     provider = runtime.providers[spec.wire]
     form = provider.form()
-    body = provider.render(request, form)
-    manifest = RequestManifest(
-        policy_sha=spec.policy_sha,
-        tools_sha=spec.tools_sha,
-        through_step=claim.step - 1,
-        steers=claim.steers,
-        form=form,
-    )
     live = runtime.live(claim.run_id, claim.step, claim.attempt)
-    control = StreamControl(
-        handle=handle,
-        limits=runtime.limits,
+    outgoing = Outgoing(
+        request=fitted.request,
+        body=provider.render(fitted.request, form),
+        manifest=fitted.manifest(claim, spec, form),
+        attempt=claim.attempt,
         on_delta=live.add,
-        watch=_StreamWatch(runtime, claim),
-        request_id=f"{claim.run_id}:s{claim.step}:a{claim.attempt}",
     )
+    if claim.sent.is_refusal_at(claim.step) and outgoing.sha == claim.sent.request_sha:
+        raise NotAsked(Pause("context_capacity", _REFUSED_DETAIL))
     fault("model.in_flight", run_id=claim.run_id, step=str(claim.step))
-    with runtime.tracer.model_call(claim, spec, request) as span:
-        reply = provider.stream(request, body, control)
-        span.replied(reply, handle.reason)
+    exchange = send(runtime, claim, spec, handle, outgoing)
     live.flush()
-    runtime.meter.model_replied(spec.model, reply)
-    exchange = Exchange(
-        reply,
-        provider.endpoint_name,
-        manifest.model_dump_json(),
-        hashlib.sha256(body).digest(),
-    )
-    # A reply that was whole before the end of its stream came through is a reply.
-    is_aborted = reply.failure is not None and reply.failure.error_class == "aborted"
-    if is_aborted and handle.reason is not None:
+    reason = why_given_up(exchange, handle)
+    if reason is not None:
         book_reply(runtime, claim, exchange, discard=True)
-        raise StreamGivenUp(handle.reason)
+        raise StreamGivenUp(reason)
     return exchange
-
-
-class _StreamWatch:
-    """Asked every second while the model speaks: may this worker go on?"""
-
-    def __init__(self, runtime: Runtime, claim: Claim) -> None:
-        self._runtime = runtime
-        self._claim = claim
-        self._token = f"{claim.worker} {claim.run_id}"
-        self._renewed_at = time.monotonic()
-
-    def __call__(self) -> AbortReason | None:
-        runtime, now = self._runtime, time.monotonic()
-        if now - self._renewed_at >= runtime.locks.renew_seconds:
-            self._renewed_at = now
-            runtime.locks.renew(self._claim.run_id, self._token)
-        if runtime.is_presence_lost():
-            runtime.meter.presence_lost()
-            return "lease_lost"
-        if runtime.draining.is_set():
-            return "drain"
-        return runtime.claims.news(self._claim)

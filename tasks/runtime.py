@@ -28,17 +28,18 @@ from tasks.presence import Node
 from tasks.queue_room import QueueRoom
 from tasks.ringing import Ringer
 from tasks.tallying import Meter
+from tasks.token_rates import TokenRates
 from tasks.tracing import NoTracer, Tracer, make_tracer
 from tools.preflight import PreflightHook
 from tools.registry import ToolRegistry, load_registry
 from tools.typed_check import TypedArgumentsCheck
-from umbel.contracts import RunId, WorkerId
 from tools.web.client import WebAccess
+from umbel.contracts import RunId, WorkerId
 from umbel.errors import Misconfigured
 from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, WIRES, Reason, RunStatus, WireName
 from umbel.settings import Settings
-
 from umbel.web_targets.allowing import AllowList
+
 
 class Carried:
     """The runs and calls that code of this process is at: each at most once."""
@@ -93,13 +94,14 @@ class Runtime:
     duty: Duty = FRESH
     risk: Lock = field(default_factory=Lock)
     """Held by the one step here that has cost a worker before."""
+    web_access: WebAccess = field(default_factory=lambda: WebAccess(AllowList()))
     hooks: tuple[PreflightHook, ...] = ()
     draining: DrainFlag = field(default_factory=DrainFlag)
     """Set once the worker is asked to end: streams and reads are handed back."""
-    web_access: WebAccess = field(default_factory=lambda: WebAccess(AllowList()))
     reads: ReadInterrupter = field(default_factory=ReadInterrupter)
     carried: Carried = field(default_factory=Carried)
     jitter: Callable[[], float] = random.random
+    rates: TokenRates = field(default_factory=TokenRates)
     meter: Meter = field(default_factory=Meter)
     tracer: Tracer = field(default_factory=NoTracer)
 
@@ -152,11 +154,11 @@ def build_runtime(
         redis=client,
         redis_prefix=settings.redis_prefix,
         registry=registry,
+        web_access=WebAccess(AllowList.of(settings.web_allow)),
         hooks=(TypedArgumentsCheck(registry),),
         providers=model_providers(settings, RefusalNotes(client, prefix=settings.redis_prefix)),
         limits=StreamLimits(
             silence_seconds=settings.stream_silence_seconds,
-        web_access=WebAccess(AllowList.of(settings.web_allow)),
             first_event_seconds=settings.stream_first_event_seconds,
             progress_seconds=settings.stream_progress_seconds,
         ),

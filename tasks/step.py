@@ -7,7 +7,7 @@ from typing import Final, assert_never
 from loop.decide import RunSnapshot, decide
 from loop.decision import Answer, Decision, Discard, Dispatch, Pause, Retry
 from loop.repetition import steps_to_look_at
-from loop.response import ModelTurn, Text, response_of
+from loop.response import Text, response_of
 from models.recent_calls import load_cut_texts, load_recent_calls
 from models.records import RunSpec
 from models.steps import (
@@ -21,8 +21,9 @@ from models.steps import (
     commit_retry,
     is_step_ready,
 )
-from tasks.asking import StreamGivenUp, ask_model
+from tasks.asking import ask_model
 from tasks.authority import permission_check, why_denied
+from tasks.fitting import NotAsked
 from tasks.giving_back import (
     book_reply,
     fail_run,
@@ -34,6 +35,8 @@ from tasks.giving_back import (
 from tasks.persisting import persist
 from tasks.planning import pause_after_mistakes, plan_calls
 from tasks.runtime import Runtime
+from tasks.step_line import line_of
+from tasks.streaming import StreamGivenUp
 from umbel.contracts import Principal, RunId
 from umbel.errors import ContractMismatch, InvariantBroken, Unavailable
 from umbel.faults import fault
@@ -83,7 +86,8 @@ def _run_alone(runtime: Runtime, run_id: RunId, step: int) -> StepOutcome:
         runtime.meter.idle(STEP)
         return StepOutcome("held by another worker")
     try:
-        return _claim_and_carry(runtime, run_id, step)
+        with runtime.claims.expecting(run_id):
+            return _claim_and_carry(runtime, run_id, step)
     finally:
         # Before ringing: whoever hears the bell must find the lock free.
         runtime.locks.release(run_id, token)
@@ -138,11 +142,16 @@ def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
         is_due = back is not None and back.ended is None and detail == "steer"
         return StepOutcome(f"handed back: {detail}", Applied(next_step=step if is_due else None))
     except ContractMismatch as mismatch:
-        pause = Pause("contract_mismatch", str(mismatch))
-        return StepOutcome(f"pause {pause.reason}, 0 tok", pause_unsent(runtime, claim, pause))
+        return _paused_unsent(runtime, claim, Pause("contract_mismatch", str(mismatch)))
+    except NotAsked as unsent:
+        return _paused_unsent(runtime, claim, unsent.pause)
     except BaseException as error:  # whatever it was must leave the run with somebody
         _give_back_after(runtime, claim, error)
         raise
+
+
+def _paused_unsent(runtime: Runtime, claim: Claim, pause: Pause) -> StepOutcome:
+    return StepOutcome(f"pause {pause.reason}, 0 tok", pause_unsent(runtime, claim, pause))
 
 
 def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
@@ -171,6 +180,7 @@ def _decide_and_commit(
         step=claim.step,
         policy=spec.policy,
         failures=claim.failures,
+        size_refusals=min(claim.sent.size_refusals, claim.failures),
         calls_used=claim.calls_used,
         is_stale=False,
         jitter=runtime.jitter(),
@@ -184,7 +194,7 @@ def _decide_and_commit(
     if applied is None:
         return _book_stale(runtime, claim, exchange)
     fault("decide.post_commit", run_id=claim.run_id, step=str(claim.step))
-    return StepOutcome(_summary(decision, exchange.reply), applied)
+    return StepOutcome(line_of(decision, exchange.reply), applied)
 
 
 def _commit(
@@ -227,7 +237,7 @@ def _dispatch(
 
 def _withdrawn(why: str) -> Pause:
     """The owner may no longer be served; the reply is decided anew if that changes."""
-    return Pause("credentials", f"{why} The reply is kept.", keeps_reply=True)
+    return Pause("access_withdrawn", f"{why} The reply is kept.", keeps_reply=True)
 
 
 def _pause(runtime: Runtime, claim: Claim, exchange: Exchange, pause: Pause) -> Applied | None:
@@ -306,20 +316,3 @@ def _ring(runtime: Runtime, run_id: RunId, applied: Applied) -> None:
         runtime.ringer.ring_step(run_id, applied.next_step)
     for promoted, step in applied.promoted:
         runtime.ringer.ring_step(promoted, step)
-
-
-def _summary(decision: Decision, reply: ModelTurn) -> str:
-    """One line for Flower: what was decided and what it cost, nothing of the content."""
-    tokens = "unknown" if reply.usage.total_tokens is None else str(reply.usage.total_tokens)
-    match decision:
-        case Dispatch(calls=calls):
-            what = f"dispatch {len(calls)}"
-        case Pause(reason=reason):
-            what = f"pause {reason}"
-        case Retry(cause=cause):
-            what = f"retry {cause}"
-        case Answer() | Discard():
-            what = type(decision).__name__.lower()
-        case _:
-            assert_never(decision)
-    return f"{what}, {tokens} tok"

@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from loop.profiles import DEFAULT_PROFILE
 from models.database import Database
 from models.runs import Accepted
 from tasks.acceptance import AgentSpec, NewRequest, accept
 from tools.definition import Tool
 from tools.registry import ToolRegistry
+from umbel.agent_settings import ModelSettings
 from umbel.contracts import Principal, RunId, ThreadId
 from umbel.names import Effect, Placement
 
@@ -49,18 +51,28 @@ class RunWish:
     model: str = "scripted"
     principal: Principal = OWNER
     policy: Mapping[str, Any] = field(default_factory=dict)
+    profile: str = DEFAULT_PROFILE
     tools: tuple[Tool, ...] = ()
     workspace: str | None = None
     run_id: RunId | None = None
     thread_id: ThreadId | None = None
     makes_thread: bool = True
+    window: int = 1_000_000
+    """Tokens of the model's window: far away where it is not the subject."""
+    output_reserve: int = 100
 
 
 def a_run(database: Database, wish: RunWish | None = None) -> Accepted:
     """A run that is ready for its first step, or queued behind another of its thread."""
     wish = wish or RunWish()
     policy = {**MAY_REPEAT, **wish.policy}
-    agent = AgentSpec(tools=[tool.name for tool in wish.tools], policy=policy)
+    known = ModelSettings(window=wish.window, output_reserve=wish.output_reserve)
+    agent = AgentSpec(
+        profile=wish.profile,
+        tools=[tool.name for tool in wish.tools],
+        policy=policy,
+        model_settings=lambda _model: known,
+    )
     request = NewRequest(
         principal=wish.principal,
         input=wish.input,

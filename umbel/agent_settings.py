@@ -12,6 +12,7 @@ from pydantic import (
     model_validator,
 )
 
+from loop.budget import USUAL_OUTPUT_RESERVE, USUAL_WINDOW
 from loop.policy import PermissionMode, Policy
 from loop.profiles import DEFAULT_PROFILE, PROFILES, expand_policy
 from umbel.errors import Misconfigured
@@ -86,9 +87,9 @@ class ModelSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    window: int = Field(default=32_000, ge=1_000)
+    window: int = Field(default=USUAL_WINDOW, ge=1_000)
     """Tokens that request and answer may have together."""
-    output_reserve: int = Field(default=4_096, ge=1)
+    output_reserve: int = Field(default=USUAL_OUTPUT_RESERVE, ge=1)
     """Tokens of the window kept free for the answer."""
     price_input_per_million: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """US dollars for a million input tokens; none: unknown."""
@@ -123,3 +124,8 @@ class ModelSettings(BaseModel):
                 f"output_reserve {self.output_reserve} must be below window {self.window}"
             )
         return self
+
+
+def unknown_model(_name: str) -> ModelSettings:
+    """A model that nobody has described."""
+    return ModelSettings()

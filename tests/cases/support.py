@@ -8,6 +8,8 @@ from tests.cases.actions import ACTIONS
 from tests.cases.case_file import Case
 from tests.cases.expectations import CHECKS
 from tests.cases.limits import limits_of
+from tests.cases.strict_provider import DEFAULT_RESERVE, DEFAULT_WINDOW
+from umbel.agent_settings import ModelSettings
 
 POINTS: Final = frozenset(
     {
@@ -40,6 +42,15 @@ def policy_of(case: Case) -> dict[str, Any]:
     return policy | limits_of(run.get("limits", {}))
 
 
+def model_settings_of(case: Case) -> ModelSettings:
+    """What the runtime is told about the case's model; the format's own where it says nothing."""
+    model = case.run.get("model", {})
+    return ModelSettings(
+        window=model.get("context_window", DEFAULT_WINDOW),
+        output_reserve=model.get("output_reserve", DEFAULT_RESERVE),
+    )
+
+
 def _reasons(case: Case) -> Iterator[str]:
     if case.data.get("mode") == "schedule":
         yield "schedules are not there yet"
@@ -67,9 +78,6 @@ def _of_run(case: Case) -> Iterator[str]:
         yield "sources are not there yet"
     if run.get("consolidation"):
         yield "consolidation is not there yet"
-    model = run.get("model", {})
-    if "context_window" in model and "real_window" not in model:
-        yield "the size of a request is not estimated yet"
 
 
 def _of_tools(case: Case) -> Iterator[str]:

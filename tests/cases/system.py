@@ -17,7 +17,7 @@ from tests.cases.case_file import Case
 from tests.cases.commands import TENANT, Desk
 from tests.cases.coordinator import FAULT_POINTS, Coordinator
 from tests.cases.scripted_tools import tools_of
-from tests.cases.support import policy_of
+from tests.cases.support import model_settings_of, policy_of
 from tests.cases.world import Perform, World
 from tests.services import Services, fresh_place
 from tests.worker_processes import FAST_CLOCKS, PATIENT_CLOCKS, Pool, WorkerProcesses
@@ -71,7 +71,12 @@ def accept_case(
 ) -> None:
     """Accept a case's run as a service would; the same id again is the same run."""
     tools = [*tools_of(case), *load_registry(()).select(builtin)]
-    agent = AgentSpec(tools=[tool.name for tool in tools], policy=policy_of(case))
+    known = model_settings_of(case)
+    agent = AgentSpec(
+        tools=[tool.name for tool in tools],
+        policy=policy_of(case),
+        model_settings=lambda _model: known,
+    )
     request = NewRequest(
         principal=Principal(tenant=TENANT, user=case.run.get("owner", "owner")),
         input=case.run["input"],

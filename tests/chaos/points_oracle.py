@@ -10,6 +10,7 @@ from tests.chaos.points_ways import Ends, Hurt
 CHANGES: Final = ("send_mail", "slow_mail")
 _DISTURBANCES: Final = ("run.taken_over", "step.handed_back", "step.discarded", "step.fenced_out")
 _DECIDED: Final = ("dispatch", "answer")
+_LEFT_OUT: Final = ("context.summarised", "context.trimmed")
 _ENDS_OF: Final = {
     "break": ("failed", "corrupt_record"),
     "change": ("paused", "contract_mismatch"),
@@ -82,6 +83,7 @@ def _spending(world: World, record: Record, taken: int) -> Iterator[str]:
     """Every request was decided on, or is the one that a disturbance may cost."""
     asked = len(world.model.requests)
     decided = sum(row["decision"] in _DECIDED for row in record.model_calls)
+    decided += sum(event["kind"] in _LEFT_OUT for event in record.events)
     disturbed = sum(event["kind"] in _DISTURBANCES for event in record.events)
     if asked > decided + max(taken, disturbed):
         yield f"{asked} requests for {decided} decisions and {max(taken, disturbed)} disturbances"

@@ -17,6 +17,11 @@ _PROGRESS_SECONDS: Final = 1.1
 """Progress is written at most once a second."""
 
 
+_NARROW: Final = {"context_window": 2_000, "output_reserve": 200}
+_THICK: Final = "thick " * 500
+"""Two of these do not fit into a request to that model, one does."""
+
+
 @dataclass(slots=True)
 class ReadingModel(ScriptedModel):
     """Its turn is the number of its own replies in the request: asked again, it answers again."""
@@ -38,8 +43,14 @@ def a_world(case: Case) -> World:
 
 
 def a_run_with(tool: Tool, title: str) -> Case:
-    """A case whose model asks for one call of `tool`, and then answers."""
-    case = a_case(title, [asks(("c1", tool)), text()])
+    """A case whose model asks for one call of `tool`, and then answers.
+
+    Of `thick_note` it asks for two, one after the other: the second needs a summary of the first.
+    """
+    is_thick = tool == "thick_note"
+    turns = [asks((call, tool)) for call in (("c1", "c2") if is_thick else ("c1",))]
+    run: dict[str, Any] = {"model": _NARROW} if is_thick else {}
+    case = a_case(title, [*turns, text()], **run)
     case.data["tools"] = [*_tools(case), _like(case, "lost_tool", {"result": "ok"})]
     return case
 
@@ -57,7 +68,8 @@ def _tools(case: Case) -> list[dict[str, Any]]:
     slowly = {"every": _PROGRESS_SECONDS, "for": _PROGRESS_SECONDS}
     slow = _like(case, "slow_mail", {"progress": slowly, "then": {"result": "ok"}})
     long = _like(case, "long_note", {"stream": {"piece": "A line of a note.\n", "times": 20_000}})
-    return [*case.tools, {**slow, "effect": "mutation"}, long]
+    thick = _like(case, "thick_note", {"result": _THICK})
+    return [*case.tools, {**slow, "effect": "mutation"}, long, thick]
 
 
 def _like(case: Case, name: str, behaviour: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from tests.chaos.crash_hook import ANY, BEAT, Action
 from umbel.faults import POINTS
 
-Tool = Literal["read_note", "send_mail", "slow_mail", "long_note", "lost_tool"]
+Tool = Literal["read_note", "send_mail", "slow_mail", "long_note", "thick_note", "lost_tool"]
 """A read, a change, a change that reports progress, a read in chunks, a read that nobody has."""
 Verb = Literal["accept", "follow_on", "stop", "steer", "verify", "resume"]
 
@@ -65,6 +65,8 @@ MISSING: Final = Ends(asked=1, executed=0, status="paused", reason="contract_mis
 MISMATCHED: Final = Ends(asked=0, executed=0, status="paused", reason="contract_mismatch")
 FAILED: Final = Ends(asked=0, executed=0, status="failed", reason="corrupt_record")
 ASKED_AGAIN: Final = Ends(asked=3)
+SUMMARISED: Final = Ends(asked=4, executed=2)
+SUMMARISED_AGAIN: Final = Ends(asked=5, executed=2)
 READ_AGAIN: Final = Ends(executed=2)
 UNREAD: Final = Ends(executed=0)
 
@@ -72,6 +74,7 @@ MAIL: Final = Way()
 READ: Final = Way("read_note")
 SLOW: Final = Way("slow_mail")
 LONG: Final = Way("long_note")
+THICK: Final = Way("thick_note")
 LOST: Final = Way("lost_tool")
 UNHEARD: Final = Way(leads=(Order("step.claim_committed", "raise"),))
 BACK: Final = Way(leads=(Order("step.claimed", "raise"),))
@@ -113,6 +116,7 @@ WAYS: Final[Mapping[str, tuple[Way, ...]]] = {
     "call.started": (READ,),
     "call.progress_saved": (SLOW,),
     **dict.fromkeys(("call.capture_pre", "call.capture_post"), (LONG,)),
+    **dict.fromkeys(("compact.in_flight", "compact.answered", "compact.post_commit"), (THICK,)),
     "sweep.captures": (LEFT_CHUNK,),
     "sweep.promoted": (FOLLOWED,),
     "sweep.taken_over": (LEFT,),
@@ -139,6 +143,7 @@ _OF_WAY: Final = {
     CHANGED: MISMATCHED,
     BROKEN: FAILED,
     DEADLY: UNREAD,
+    THICK: SUMMARISED,
     **dict.fromkeys((ABANDONED, LEFT_CHANGE, FOLLOWED), UNSENT),
     **dict.fromkeys((STEERED, STOPPED, RESUMED, VERIFIED), None),
 }
@@ -166,6 +171,7 @@ _EXACTLY: Final[Mapping[tuple[str, str, str], Ends]] = {
         for action in _DIES_OR_RAISES
         for tool, ends in (("send_mail", SENT), ("read_note", READ_AGAIN))
     },
+    **{("compact.answered", action, "thick_note"): SUMMARISED_AGAIN for action in _DIES_OR_RAISES},
     **{("call.progress_saved", action, "slow_mail"): UNSENT for action in _DIES_OR_RAISES},
 }
 

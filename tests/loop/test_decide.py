@@ -18,6 +18,7 @@ def a_snapshot(
     jitter: float = 0.0,
     policy: Policy | None = None,
     cut_texts: tuple[str, ...] = (),
+    size_refusals: int = 0,
 ) -> RunSnapshot:
     return RunSnapshot(
         step=step,
@@ -27,6 +28,7 @@ def a_snapshot(
         is_stale=is_stale,
         jitter=jitter,
         cut_texts=cut_texts,
+        size_refusals=size_refusals,
     )
 
 
@@ -120,7 +122,8 @@ def test_whatever_answers_a_state_that_is_over_is_discarded(
 def test_every_class_of_failure_pauses_for_its_own_reason_when_it_cannot_be_retried(
     error_class: ErrorClass,
 ) -> None:
-    decision = decide(a_snapshot(), failed(error_class, is_retryable=False, message="why"))
+    snapshot = a_snapshot(size_refusals=Policy().size_retries)
+    decision = decide(snapshot, failed(error_class, is_retryable=False, message="why"))
     expected = {
         "auth": "credentials",
         "context_length": "context_capacity",
@@ -135,7 +138,17 @@ def test_reasons_are_given_only_for_classes_that_exist() -> None:
     assert set(PAUSE_REASONS) <= set(get_args(ErrorClass))
 
 
-@pytest.mark.parametrize("error_class", get_args(ErrorClass))
+def test_a_request_refused_for_its_size_is_asked_again_smaller_and_a_few_times_only() -> None:
+    refused = failed("context_length", is_retryable=False, message="too long")
+    policy = Policy(size_retries=2)
+    for size_refusals in range(2):
+        snapshot = a_snapshot(policy=policy, failures=7, size_refusals=size_refusals)
+        assert decide(snapshot, refused) == Retry("context_length", 0.0, "context_length: too long")
+    snapshot = a_snapshot(policy=policy, failures=2, size_refusals=2)
+    assert decide(snapshot, refused) == Pause("context_capacity", "context_length: too long")
+
+
+@pytest.mark.parametrize("error_class", set(get_args(ErrorClass)) - {"context_length"})
 def test_every_retryable_failure_is_asked_again_until_its_budget_is_used_up(
     error_class: ErrorClass,
 ) -> None:

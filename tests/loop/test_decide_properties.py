@@ -33,6 +33,7 @@ SNAPSHOTS = st.builds(
     calls_used=st.integers(0, 1_000_000),
     is_stale=st.booleans(),
     jitter=st.floats(0, 1),
+    size_refusals=st.integers(0, 4),
     cut_texts=st.lists(st.text(max_size=5), max_size=6).map(tuple),
 )
 CALLS = st.builds(
@@ -82,7 +83,7 @@ def test_any_reply_under_any_policy_gives_a_legal_decision(
             assert not limit or not calls or snapshot.calls_used + len(calls) <= limit
         case Retry(wait_seconds=wait):
             assert isinstance(reply, Failure)
-            assert reply.is_retryable
+            assert reply.is_retryable or reply.error_class == "context_length"
             assert math.isfinite(wait)
             assert wait >= 0
         case Pause(reason=reason, detail=detail):
@@ -98,8 +99,9 @@ def test_any_reply_under_any_policy_gives_a_legal_decision(
 def test_a_failing_endpoint_is_asked_a_bounded_number_of_times(
     snapshot: RunSnapshot, failure: Failure
 ) -> None:
-    budget = max(snapshot.policy.provider_retries, snapshot.policy.empty_retries)
-    if snapshot.failures >= budget:
+    policy = snapshot.policy
+    budget = max(policy.provider_retries, policy.empty_retries)
+    if snapshot.failures >= budget and snapshot.size_refusals >= policy.size_retries:
         assert not isinstance(decide(snapshot, failure), Retry)
 
 

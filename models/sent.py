@@ -1,0 +1,88 @@
+"""What a run has sent last: where its next request starts from."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from loop.shape import Place, Shape
+from loop.transcript import RequestManifest
+from models.database import Row
+from models.schema import parse_stored
+
+# After CLAIM, in its transaction: only a statement of its own sees what was committed while the
+# claim waited for the run's lock.
+LAST_SENT: Final = """
+SELECT b.step, b.manifest, b.error_class, b.request_sha, s.id AS summary, s.number,
+  s.first_kept_run, s.first_kept_step,
+  (SELECT count(*) FROM model_calls m WHERE m.run_id = %(run_id)s AND m.step = %(step)s
+    AND m.purpose = 'main' AND m.error_class = 'context_length')::int AS size_refusals
+FROM (VALUES (1)) AS one
+LEFT JOIN LATERAL (
+  SELECT m.step, m.manifest, m.error_class, m.request_sha FROM model_calls m
+  WHERE m.run_id = %(run_id)s AND m.purpose = 'main' AND m.manifest IS NOT NULL
+  ORDER BY m.step DESC, m.attempt DESC LIMIT 1) b ON true
+LEFT JOIN LATERAL (
+  SELECT s.id, s.number, s.first_kept_run, s.first_kept_step FROM summaries s
+  WHERE s.run_id = %(run_id)s ORDER BY s.number DESC LIMIT 1) s ON true
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LastSent:
+    """The run's latest request whose reply is recorded, and its latest summary."""
+
+    step: int = 0
+    """0: none."""
+    manifest_text: str | None = None
+    error_class: str | None = None
+    request_sha: bytes | None = None
+    size_refusals: int = 0
+    """Requests of the step at hand that the endpoint refused for their size."""
+    summary: str | None = None
+    summaries: int = 0
+    first_kept: Place | None = None
+    """Where the latest summary ends."""
+
+    @property
+    def manifest(self) -> RequestManifest | None:
+        """What the request was built from.
+
+        Raises:
+            InvariantBroken: it does not parse.
+        """
+        if self.manifest_text is None:
+            return None
+        return parse_stored(RequestManifest, self.manifest_text)
+
+    def is_refusal_at(self, step: int) -> bool:
+        """Whether it was a request of this step, refused for its size."""
+        return self.step == step and self.error_class == "context_length"
+
+    def shape(self) -> Shape:
+        """What requests leave out by now.
+
+        Raises:
+            InvariantBroken: the manifest does not parse.
+        """
+        manifest = self.manifest
+        shape = manifest.shape if manifest else Shape()
+        return shape.model_copy(update={"summary": self.summary, "first_kept": self.first_kept})
+
+
+NOTHING_SENT: Final = LastSent()
+
+
+def last_sent(row: Row) -> LastSent:
+    """A row of LAST_SENT."""
+    first_kept = None
+    if row["summary"] is not None:
+        first_kept = Place(run_id=row["first_kept_run"], step=row["first_kept_step"])
+    return LastSent(
+        step=row["step"] or 0,
+        manifest_text=row["manifest"],
+        error_class=row["error_class"],
+        request_sha=None if row["request_sha"] is None else bytes(row["request_sha"]),
+        size_refusals=row["size_refusals"],
+        summary=row["summary"],
+        summaries=row["number"] or 0,
+        first_kept=first_kept,
+    )
