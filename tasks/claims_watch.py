@@ -38,15 +38,34 @@ class ClaimsWatch:
         self._claims: dict[RunId, Claim] = {}
         self._handles: dict[RunId, StreamHandle] = {}
         self._standings: dict[RunId, Standing] = {}
+        self._expected: set[RunId] = set()
+        self._missed: set[RunId] = set()
         self._looked_at = time.monotonic()
         self._looking = Lock()
 
     @contextmanager
+    def expecting(self, run_id: RunId) -> Iterator[None]:
+        """Remember wake-ups of a run in the block: they may come before its stream is watched."""
+        self._expected.add(run_id)
+        try:
+            yield
+        finally:
+            self._expected.discard(run_id)
+            self._missed.discard(run_id)
+
+    @contextmanager
     def watching(self, claim: Claim, handle: StreamHandle) -> Iterator[None]:
-        """Keep an eye on a claim during the block; a wake-up ends its stream through `handle`."""
+        """Keep an eye on a claim during the block; a wake-up ends its stream through `handle`.
+
+        One that came since the run was expected counts too, so that nothing is sent after it.
+        """
         self._claims[claim.run_id] = claim
         self._handles[claim.run_id] = handle
         try:
+            # After the two lines above: from there on `wake` itself finds the stream.
+            if claim.run_id in self._missed:
+                self._missed.discard(claim.run_id)
+                self.wake([claim.run_id])
             yield
         finally:
             self._handles.pop(claim.run_id, None)
@@ -61,7 +80,9 @@ class ClaimsWatch:
 
     def wake(self, run_ids: Iterable[RunId]) -> None:
         """Look at these runs now, and end those streams that the record gives a reason to end."""
-        watched = [run_id for run_id in run_ids if run_id in self._claims]
+        woken = list(run_ids)
+        self._missed.update(self._expected.intersection(woken))
+        watched = [run_id for run_id in woken if run_id in self._claims]
         if not watched:
             return
         for run_id, standing in standing_of(self._database, watched).items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 
 import fakeredis
 import pytest
@@ -10,6 +11,7 @@ from locks.wake_ups import WakeUpListener, WakeUps
 from loop.response import Failure, ModelTurn, Usage
 from models.database import Database
 from models.owner import steer_run, stop_run
+from models.records import RunSpec, SpecCache
 from models.steps import Claim
 from providers.contract import AbortReason, StreamControl, StreamHandle
 from tasks.claims_watch import ClaimsWatch
@@ -98,6 +100,54 @@ def test_a_wake_up_ends_the_stream_that_the_record_has_news_for(
         assert (handle.reason, others.reason) == (reason, None)
     watch.wake([claim.run_id, other.run_id])
     assert others.reason is None
+
+
+@pytest.mark.parametrize(("event", "reason"), EVENTS)
+def test_a_wake_up_between_claim_and_stream_ends_the_stream_before_it_begins(
+    database: Database, event: Callable[[Database, RunId], None], reason: AbortReason | None
+) -> None:
+    watch = ClaimsWatch(database, look_seconds=3600.0)
+    run_id, handle = a_run(database).run_id, StreamHandle()
+    with watch.expecting(run_id):
+        claim = claimed(database, run_id)
+        event(database, run_id)
+        watch.wake([run_id, RunId("run_elsewhere")])
+        with watch.watching(claim, handle):
+            assert handle.reason == reason
+
+
+def test_a_wake_up_before_a_step_is_not_remembered_for_it(database: Database) -> None:
+    watch = ClaimsWatch(database, look_seconds=3600.0)
+    claim, handle = claimed(database), StreamHandle()
+    stopped(database, claim.run_id)
+    watch.wake([claim.run_id])
+    with watch.expecting(claim.run_id):
+        watch.wake([claim.run_id])
+    with watch.expecting(claim.run_id), watch.watching(claim, handle):
+        assert handle.reason is None  # the next look into the record ends it
+
+
+def test_a_run_that_is_stopped_right_after_its_claim_sends_no_request(database: Database) -> None:
+    plain = a_process(database)
+    run_id = a_run(database).run_id
+    claims = ClaimsWatch(database, look_seconds=3600.0)
+
+    class StoppedMeanwhile(SpecCache):
+        """The step's first look after its claim."""
+
+        def get(self, run_id: RunId, policy_rev: int = 0) -> RunSpec:
+            stopped(database, run_id)
+            claims.wake([run_id])
+            return super().get(run_id, policy_rev)
+
+    def never_sent(control: StreamControl) -> ModelTurn:
+        assert control.handle.reason == "stop"  # an adapter sends nothing under such a handle
+        return ModelTurn(failure=Failure(error_class="aborted", is_retryable=False))
+
+    plain.model.script.append(never_sent)
+    runtime = replace(plain.runtime, claims=claims, specs=StoppedMeanwhile(database))
+    assert replace(plain, runtime=runtime).step(run_id, 1) == "handed back: stop"
+    assert run_row(database, run_id)["status"] == "cancelled"
 
 
 def test_a_listener_outlives_a_redis_that_is_away(database: Database) -> None:
