@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from tasks.asking import StreamGivenUp
 from tasks.drain_reads import ReadInterrupted
+from tasks.streaming import StreamGivenUp
 from umbel.errors import ContractMismatch, InvariantBroken
 from umbel.faults import FaultInjected
 
