@@ -6,13 +6,14 @@ def test_words_are_counted(tmp_path):
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from umbel.errors import UmbelError
 from umbel.server_path import bind_server_packages
 from umbel.tool import ToolFailed
+from umbel.web_targets.allowing import AllowList
 
 __all__ = ["UnknownOutcome", "call_tool"]
 
@@ -30,6 +31,7 @@ def call_tool(
     *,
     workspace: Path | None = None,
     evidence: Mapping[str, str] | None = None,
+    web_allow: Sequence[str] = (),
     **arguments: object,
 ) -> Any:
     """The result of one call of a function marked with `@umbel.tool`, as the model would read it.
@@ -41,6 +43,7 @@ def call_tool(
         function: the tool.
         workspace: an existing folder that becomes the run's workspace.
         evidence: earlier results by handle, for tools that read them.
+        web_allow: web servers that may be asked beside the public ones, as in `UMBEL_WEB_ALLOW`.
         arguments: the arguments by name.
 
     Raises:
@@ -53,10 +56,12 @@ def call_tool(
     bind_server_packages()
     from loop.outcome import Errored, Returned, Unknown
     from tools.trial import MemoryEvidence, TrialContext, trial_workspace, try_tool
+    from tools.web.client import WebAccess
 
     context = TrialContext(
         folder=None if workspace is None else trial_workspace(workspace),
         evidence=MemoryEvidence(evidence or {}),
+        web_access=WebAccess(AllowList.of(web_allow)),
     )
     match try_tool(function, arguments, context):
         case Returned(text=text):

@@ -8,14 +8,18 @@ from types import ModuleType
 
 import pytest
 
+from tests.tools.web.servers import listening, page
 from tools.beneath import MAX_PATH_BYTES
 from tools.builtin import BUILTIN, search
 from tools.builtin.evidence import MAX_CHARS
+from tools.builtin.web import MAX_TEXT_BYTES
 from tools.chunks import CHUNK_CHARS
 from tools.encoding import MAX_DEPTH, MAX_VALUES
 from tools.registry import load_registry
 from tools.result import MAX_RESULT_BYTES
 from tools.streaming import MAX_STREAM_CHARS
+from tools.web.dialling import LEAST_BYTES_PER_SECOND, MAX_HEADER_BYTES, WAIT_SECONDS
+from tools.web.html import MAX_BYTES as MAX_HTML_BYTES
 from tools.workspace import READ_LIMIT_BYTES, WRITE_LIMIT_BYTES
 from umbel.errors import InvalidInput
 from umbel.strict_json import DEFAULT_LIMITS
@@ -45,7 +49,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_every_python_block_of_the_guide_is_named_and_so_is_run() -> None:
-    assert GUIDE.count("```python") == len(blocks()) == 5
+    assert GUIDE.count("```python") == len(blocks()) == 6
 
 
 def test_the_guides_tool_is_the_one_in_the_example_folder() -> None:
@@ -90,6 +94,17 @@ def test_the_guides_program_runs(load: ModuleType) -> None:
     assert call_tool(load.import_module("program_tool").count_words, text="one two three") == 3
 
 
+def test_the_guides_tool_of_the_web_asks_where_it_may(load: ModuleType) -> None:
+    price_list = load.import_module("price_tool").price_list
+    with listening([page(b'{"carrot": 2}', "application/json")]) as shop:
+        address = f"http://127.0.0.1:{shop.port}"
+        allowed = [f"127.0.0.1:{shop.port}"]
+        assert call_tool(price_list, web_allow=allowed, shop=address) == {"carrot": 2}
+        with pytest.raises(ToolFailed, match="UMBEL_WEB_ALLOW"):
+            call_tool(price_list, shop=address)
+        assert shop.connections == 1
+
+
 def test_the_guides_stream_is_one_text(load: ModuleType) -> None:
     text = call_tool(load.import_module("export_tool").export_numbers, upto=100_000)
     assert text.startswith("0\n1\n")
@@ -107,6 +122,10 @@ def test_the_guides_limits_are_those_of_the_code() -> None:
         f"| result, in pieces | {MAX_STREAM_CHARS:,} characters; about a chunk of {CHUNK_CHARS:,}",
         f"result that is longer than {CHUNK_CHARS:,} characters",
         f"| one page of evidence | {MAX_CHARS:,} characters |",
+        f"{MAX_HEADER_BYTES // 1024} KiB of header, {MAX_HTML_BYTES // mebibyte} MiB of",
+        f"HTML, {MAX_TEXT_BYTES // mebibyte} MiB of other text",
+        f"silent for {WAIT_SECONDS:g} s, and then has to send",
+        f"send {LEAST_BYTES_PER_SECOND // 1024} KiB a second",
         f"up to {search.MAX_FILE_BYTES // mebibyte} MiB, {search.MAX_FILES:,} files, "
         f"{search.MAX_TOTAL_BYTES // mebibyte} MiB in all",
     ):
