@@ -40,6 +40,7 @@ Reason = Literal[
     "repeated_failure",
     "empty_response",
     "credentials",
+    "access_withdrawn",
     "provider_error",
     "lost_worker",
     "owner_stop",

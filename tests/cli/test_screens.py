@@ -162,7 +162,15 @@ def test_an_answer_is_printed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", ["unknown_outcome", "credentials", "provider_error", "approval_required"]
+    "reason",
+    [
+        "unknown_outcome",
+        "credentials",
+        "access_withdrawn",
+        "contract_mismatch",
+        "provider_error",
+        "approval_required",
+    ],
 )
 def test_a_paused_run_says_why_and_what_to_do(reason: str) -> None:
     text = shown(settled("paused", reason=reason))

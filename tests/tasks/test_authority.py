@@ -80,5 +80,5 @@ def test_whoever_was_revoked_is_neither_let_in_nor_told_anything(database: Datab
     process.model.script.append(said("The secret."))
     process.step(run_id)
     row = run_row(database, run_id)
-    assert (row["status"], row["reason"], row["answer"]) == ("paused", "credentials", None)
+    assert (row["status"], row["reason"], row["answer"]) == ("paused", "access_withdrawn", None)
     assert query(database, "SELECT * FROM deliveries") == []

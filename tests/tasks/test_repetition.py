@@ -222,7 +222,7 @@ def test_an_owner_whose_access_is_withdrawn_stops_being_served_at_the_next_decis
     say(database, OWNER, revoked, "For the test.")
     story.says(*[asked(("a", json.dumps({"n": n}))) for n in (2, 3)])
     assert story.states() == ["returned"]
-    assert story.end == ("paused", "credentials")
+    assert story.end == ("paused", "access_withdrawn")
     assert len(story.requests) == 2
     say(database, OWNER, replace(revoked, permission="allow"), "For the test.")
     assert resume_run(database, story.run_id, OWNER) == 2

@@ -40,7 +40,7 @@ def test_statuses_keep_their_names() -> None:
 
 
 def test_reasons_are_a_closed_list_without_doubles() -> None:
-    assert len(set(names.REASONS)) == len(names.REASONS) == 18
+    assert len(set(names.REASONS)) == len(names.REASONS) == 19
     assert {"unknown_outcome", "lost_worker", "owner_stop"} <= set(names.REASONS)
 
 

@@ -49,6 +49,14 @@ _TO_DO: Final = {
         "send it again. Say what you found: `umbel receipts verify`; then `umbel runs resume`."
     ),
     "credentials": "Set OPENAI_API_KEY or UMBEL_API_KEY to a key that the endpoint accepts.",
+    "access_withdrawn": (
+        "`umbel authority list` says who withdrew it, and why. Once `umbel authority allow` has "
+        "given it back: `umbel runs resume RUN`."
+    ),
+    "contract_mismatch": (
+        "Install what is missing on the tool workers, or restore what was changed; then "
+        "`umbel runs resume RUN`."
+    ),
     "provider_error": "Correct what the endpoint complains about, or try again later.",
     "context_capacity": "Give a model with a larger window, or a smaller request.",
     "tool_call_limit": _RAISE.format("tool_call_limit"),
