@@ -39,7 +39,7 @@ class Act:
     effect: Effect | None = None
     """None: the tool does not say, and so it changes something."""
     targets: tuple[str, ...] = ()
-    """What it changes, each as `tools.targets.normal` writes it."""
+    """What it changes, each as `umbel.target_name` writes it."""
 
     @property
     def is_change(self) -> bool:

@@ -14,6 +14,7 @@ from models.input_checks import check_storable
 from umbel.contracts import Principal
 from umbel.errors import InvalidInput
 from umbel.names import PERMISSIONS, RULE_SCOPES, Permission, RuleScope
+from umbel.target_name import target_name
 
 # One lock per tenant, shared by intents and exclusive for new words: when a freeze has committed,
 # every intent that had not heard of it has committed too, or never will. Taken after LOCK_RUN, and
@@ -100,7 +101,7 @@ def say(database: Database, principal: Principal, rule: Rule, why: str) -> int:
     Args:
         database: where it is written down.
         principal: who says so.
-        rule: names of targets in the form of `tools.targets.normal`.
+        rule: the name of a target is kept in the form that those of calls are compared in.
         why: for the record.
 
     Raises:
@@ -112,12 +113,13 @@ def say(database: Database, principal: Principal, rule: Rule, why: str) -> int:
         raise InvalidInput("The reason is empty: say why, for the record.")
     if rule.scope not in RULE_SCOPES or rule.permission not in PERMISSIONS:
         raise InvalidInput(f"There is no rule {rule.permission!r} about {rule.scope!r}.")
-    if (rule.name == "") != (rule.scope == "tenant"):
+    name = target_name(rule.name) if rule.scope == "target" else rule.name
+    if (name == "") != (rule.scope == "tenant"):
         raise InvalidInput(f"A rule about a {rule.scope} does not have the name {rule.name!r}.")
     parameters = {
         "tenant": principal.tenant,
         "scope": rule.scope,
-        "name": rule.name,
+        "name": name,
         "permission": rule.permission,
         "said_by": principal.user,
         "why": why,

@@ -69,7 +69,7 @@ class PlannedCall:
     arguments: Mapping[str, Json]
     """The same, parsed."""
     targets: tuple[str, ...] = ()
-    """What it would change, each as `tools.targets.normal` writes it."""
+    """What it would change, each as `umbel.target_name` writes it."""
 
 
 class PreflightHook(Protocol):

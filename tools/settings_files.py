@@ -7,9 +7,9 @@ without asking.
 import os
 from collections.abc import Sequence
 
-from tools.targets import normal
 from umbel.errors import InvalidInput
 from umbel.settings_sources import CONFIG_FILE, settings_path
+from umbel.target_name import target_name
 
 
 def refuse_settings_name(parts: Sequence[str], path: str) -> None:
@@ -18,7 +18,7 @@ def refuse_settings_name(parts: Sequence[str], path: str) -> None:
     Raises:
         InvalidInput: it does, in some spelling that a file system may take for the same.
     """
-    if any(normal(part) == CONFIG_FILE for part in parts):
+    if any(target_name(part) == CONFIG_FILE for part in parts):
         raise _refusal(path)
 
 

@@ -78,16 +78,17 @@ def original(shown: str) -> str:
     return _MARK.sub(lambda match: chr(int(match[1], 16)), shown)
 
 
+def is_ignorable(char: str) -> bool:
+    """Whether a character is shown as nothing at all, whatever it means."""
+    return any(first <= ord(char) <= last for first, last in _IGNORABLE)
+
+
 def _is_hidden(char: str) -> bool:
     if char in "\n\t ":
         return False
     # Control, format, surrogate, private, unassigned; separators that are no plain space.
     is_odd = unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
-    return is_odd or char in (_OPEN, _BRAILLE_BLANK) or _is_ignorable(char)
-
-
-def _is_ignorable(char: str) -> bool:
-    return any(first <= ord(char) <= last for first, last in _IGNORABLE)
+    return is_odd or char in (_OPEN, _BRAILLE_BLANK) or is_ignorable(char)
 
 
 def _deceptive(text: str) -> Iterator[int]:

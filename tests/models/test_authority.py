@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from loop.authorize import Rule
+from loop.authorize import Act, Rule, authorize
 from models import authority, hot_calls
 from models.authority import NOTHING_SAID, Authority, read_authority, say
 from models.calls import CallRow, load_call, record_intent, start_read
@@ -53,6 +53,19 @@ def test_a_rule_without_sense_is_refused(database: Database, rule: Rule) -> None
     with pytest.raises(InvalidInput):
         say(database, OPERATOR, FREEZE, " ")
     assert count(database, "authority") == 0
+
+
+def test_a_target_is_protected_however_the_rule_spells_it(database: Database) -> None:
+    say(database, OPERATOR, Rule("target", "Docs/./Secret/", "deny"), "Hands off.")
+    say(database, OPERATOR, Rule("target", "42\u200b", "deny"), "Hands off.")
+    rules = read_authority(database, OWNER.tenant).rules
+    for name in ("docs/secret", "docs/secret/a", "42"):
+        act = Act(OWNER.user, "write", "mutation", (name,))
+        assert authorize(act, "full_access", rules).permission == "deny", name
+    say(database, OPERATOR, Rule("target", "DOCS//secret", "allow"), "Go on.")
+    act = Act(OWNER.user, "write", "mutation", ("docs/secret",))
+    rules = read_authority(database, OWNER.tenant).rules
+    assert authorize(act, "full_access", rules).permission == "allow"
 
 
 def test_a_call_is_loaded_with_what_counts_in_its_tenant(database: Database) -> None:

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.targets import normal, targets_of
+from tools.targets import targets_of
 from umbel.strict_json import Json
+from umbel.target_name import target_name
 
 
 @pytest.mark.parametrize(
@@ -19,16 +20,17 @@ from umbel.strict_json import Json
         "\uff0eenv",
         ".\\.env",
         ".env/",
+        ".e\u200bnv\ufeff",
         "x/y/../../.\u212anv".replace("\u212a", "e"),
     ],
 )
 def test_every_spelling_is_the_same_name(spelling: str) -> None:
-    assert normal(spelling) == ".env"
+    assert target_name(spelling) == ".env"
 
 
 @given(st.text())
 def test_a_normal_name_stays_as_it_is(name: str) -> None:
-    assert normal(normal(name)) == normal(name)
+    assert target_name(target_name(name)) == target_name(name)
 
 
 def test_only_the_arguments_that_a_tool_names_count() -> None:
@@ -36,6 +38,11 @@ def test_only_the_arguments_that_a_tool_names_count() -> None:
     assert targets_of(arguments, ("path", "also", "missing")) == ("a/b", "c")
 
 
-def test_of_a_tool_that_names_none_every_text_counts() -> None:
-    arguments: dict[str, Json] = {"a": {"prod": ["x", {"y": "z"}]}, "n": 1, "b": None}
-    assert targets_of(arguments, None) == ("prod", "x", "y", "z")
+def test_of_a_tool_that_names_none_every_text_and_number_counts() -> None:
+    arguments: dict[str, Json] = {"a": {"prod": ["x", {"y": "z"}]}, "n": 1, "b": None, "c": True}
+    assert targets_of(arguments, None) == ("prod", "x", "y", "z", "1")
+
+
+def test_a_number_that_names_a_target_is_its_text() -> None:
+    arguments: dict[str, Json] = {"account": 42, "also": [42.0, 0.5, -7]}
+    assert targets_of(arguments, ["account", "also"]) == ("42", "0.5", "-7")

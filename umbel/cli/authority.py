@@ -12,7 +12,6 @@ from typing import Final
 from loop.authorize import Rule
 from models.authority import Said, say, what_was_said
 from tools.registry import load_registry
-from tools.targets import normal
 from umbel.cli import exits
 from umbel.cli.acting import database_in_use, say_lines
 from umbel.cli.json_lines import write_json
@@ -24,6 +23,7 @@ from umbel.contracts import Principal
 from umbel.errors import InvalidInput, Misconfigured
 from umbel.names import RULE_SCOPES, Permission, RuleScope
 from umbel.settings import Settings
+from umbel.target_name import target_name
 
 _MEANS: Final[dict[tuple[RuleScope, Permission], str]] = {
     ("tenant", "deny"): "no run changes anything",
@@ -91,7 +91,7 @@ def _rule(permission: Permission, thing: str) -> Rule:
     scope, _, name = thing.partition(":")
     for known in RULE_SCOPES:
         if scope == known:
-            return Rule(known, normal(name) if known == "target" else name, permission)
+            return Rule(known, target_name(name) if known == "target" else name, permission)
     raise InvalidInput(
         f"No rule can be about {thing!r}: write tenant, user:NAME, tool:NAME or target:NAME."
     )
