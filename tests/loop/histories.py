@@ -101,21 +101,21 @@ def records() -> st.SearchStrategy[RunRecord]:
 
 def texts_of(request: ModelRequest) -> list[str]:
     """Every text of a request."""
-    return [message.text for message in request.messages]
+    return [str(getattr(message, "text", "")) for message in request.messages]
 
 
 def broken_rules(request: ModelRequest) -> list[str]:
     """What a strict endpoint would refuse, or what must never be missing."""
     messages = [m for m in request.messages if not isinstance(m, SystemMessage)]
     broken = [] if isinstance(messages[0], UserMessage) else ["it does not begin with a person"]
-    broken += _unpaired(messages)
+    broken += unpaired(messages)
     if not any(isinstance(m, UserMessage) and m.text == REQUEST for m in messages):
         broken.append("the request is missing")
     system = [m.text for m in request.messages if isinstance(m, SystemMessage)]
     return broken + ([f"instructions are {system}"] if system != ["Be brief."] else [])
 
 
-def _unpaired(messages: Sequence[Message]) -> list[str]:
+def unpaired(messages: Sequence[Message]) -> list[str]:
     broken, waiting = [], list[str]()
     for message in messages:
         if isinstance(message, ToolMessage):

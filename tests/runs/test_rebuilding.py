@@ -1,7 +1,5 @@
 """Any request that was sent can be written again from the record alone."""
 
-import hashlib
-
 import pytest
 
 from providers.chat import ChatProvider
@@ -23,9 +21,9 @@ def test_every_request_can_be_rebuilt_byte_for_byte(calm_system: CaseSystem) -> 
     # Another process, another endpoint: nothing but the record decides the bytes.
     elsewhere = providers_for("https://api.mistral.ai/v1")
     rebuilt = [
-        hashlib.sha256(
-            rebuild_request(database, elsewhere, RunId(world.run_id), row["step"], row["attempt"])
-        ).hexdigest()
+        rebuild_request(
+            database, elsewhere, RunId(world.run_id), row["step"], row["attempt"]
+        ).sha256
         for row in record.model_calls
     ]
     assert [(row["step"], row["attempt"]) for row in record.model_calls] == [
@@ -51,7 +49,7 @@ def test_a_record_that_gives_other_bytes_is_not_passed_off_as_the_request(
     database.run(
         ("UPDATE evidence SET view = '\"forged\"' WHERE run_id = %(run)s", {"run": run_id})
     )
-    assert rebuild_request(database, providers, run_id, 1, 1)
+    assert rebuild_request(database, providers, run_id, 1, 1).body
     with pytest.raises(InvariantBroken, match="other bytes"):
         rebuild_request(database, providers, run_id, 2, 1)
     with pytest.raises(NotFound, match="no recorded attempt 7"):
