@@ -46,9 +46,8 @@ def test_a_record_that_gives_other_bytes_is_not_passed_off_as_the_request(
     follow(calm_system, world)
     run_id, database = RunId(world.run_id), calm_system.stage.database
     providers = providers_for("https://127.0.0.1")
-    database.run(
-        ("UPDATE evidence SET view = '\"forged\"' WHERE run_id = %(run)s", {"run": run_id})
-    )
+    forge = 'UPDATE model_calls SET reply = replace(reply, \'"text":""\', \'"text":"forged"\')'
+    database.run((f"{forge} WHERE run_id = %(run)s AND step = 1", {"run": run_id}))
     assert rebuild_request(database, providers, run_id, 1, 1).body
     with pytest.raises(InvariantBroken, match="other bytes"):
         rebuild_request(database, providers, run_id, 2, 1)
