@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from loop.pictures import Picture
+
 Purpose = Literal["main", "compact"]
 
 
@@ -24,7 +26,7 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """Words of the owner, verbatim; or, after a cut answer, that it should go on."""
+    """Words of the owner, verbatim; or, after a reply that was cut or none, what to do now."""
 
     text: str
 
@@ -61,7 +63,31 @@ class ToolMessage:
     text: str
 
 
-Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+@dataclass(frozen=True, slots=True)
+class ShownPictures:
+    """The pictures of one result."""
+
+    call_id: str
+    name: str
+    """Of the tool."""
+    pictures: tuple[Picture, ...]
+
+    def caption(self, call_id: str | None = None) -> str:
+        """What stands before them, with the call's id as the endpoint is told it."""
+        return f"Pictures of the result of {self.name}, call {call_id or self.call_id}:"
+
+
+@dataclass(frozen=True, slots=True)
+class PicturesMessage:
+    """What the results of a step show, after all of them; a word of the user's, by its place only.
+
+    Never without a picture.
+    """
+
+    shown: tuple[ShownPictures, ...]
+
+
+Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage | PicturesMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """From the record of a run to the request of its next step. Pure, so that it can be repeated.
 
-The transcript is, run by run of the thread, what people wrote, then per step the reply and one
-result per call in the order the model asked; a correction stands between two steps, never between
-a call and its result. A shape leaves the oldest of it out, and a summary stands in its place.
+The transcript is, run by run of the thread, what people wrote, then per step the reply, one result
+per call in the order the model asked, and then their pictures; a correction stands between two
+steps, never between a call and its result. A shape leaves the oldest of it out, and a summary
+stands in its place.
 `RequestManifest` names everything a request was built from; the same manifest and the same record
 give the same bytes at any later time.
 """
@@ -11,12 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from loop.pictures import Picture
 from loop.request import (
     AssistantCall,
     AssistantMessage,
     Message,
     ModelRequest,
     OfferedTool,
+    PicturesMessage,
+    ShownPictures,
     SystemMessage,
     ToolMessage,
     UserMessage,
@@ -71,6 +75,8 @@ class RecordedCall:
     name: str
     args_text: str | None
     view: str
+    pictures: tuple[Picture, ...] = ()
+    """Of its result, if the run's model takes pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +212,6 @@ def _messages_of(step: RecordedStep, lens: Lens, place: Place) -> Iterable[Messa
         yield UserMessage(CONTINUE)
     for call in step.calls:
         yield ToolMessage(call.call_id, call.name, lens.shown(place, call.call_id, call.view))
+    shown = tuple(ShownPictures(c.call_id, c.name, c.pictures) for c in step.calls if c.pictures)
+    if shown and not lens.is_pruned(place):  # every call has its result before anything else comes
+        yield PicturesMessage(shown)

@@ -14,6 +14,7 @@ from loop.request import (
     Message,
     ModelRequest,
     OfferedTool,
+    PicturesMessage,
     SystemMessage,
     ToolMessage,
     UserMessage,
@@ -67,6 +68,7 @@ def weigh(request: ModelRequest) -> Weight:
     return Weight(
         text_bytes=schemas.text_bytes + texts,
         messages=len(request.messages),
+        pictures=sum(map(_pictures_in, request.messages)),
     )
 
 
@@ -74,6 +76,12 @@ def weigh_tools(tools: Iterable[OfferedTool]) -> Weight:
     """The weight of tool schemas alone."""
     texts = (json.dumps([t.name, t.description, t.input_schema], ensure_ascii=False) for t in tools)
     return Weight(text_bytes=sum(map(_size, texts)), messages=0)
+
+
+def _pictures_in(message: Message) -> int:
+    if not isinstance(message, PicturesMessage):
+        return 0
+    return sum(len(result.pictures) for result in message.shown)
 
 
 def _bytes_of(message: Message) -> int:
@@ -86,6 +94,8 @@ def _bytes_of(message: Message) -> int:
                 for call in message.calls
             )
             return _size(message.text) + calls + _size_of_extra(message.extra)
+        case PicturesMessage(shown=shown):
+            return sum(_size(result.caption()) for result in shown)
         case _:
             assert_never(message)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from loop.transcript import NOT_KNOWN, RecordedRun
 from models.database import Row
-from models.recorded import Corrections, recorded_steps
+from models.recorded import PICTURES, Corrections, recorded_steps
 
 _BEGAN: Final = """
 WITH b AS (
@@ -36,7 +36,8 @@ ORDER BY m.run_id, m.step
 RESULTS: Final = f"""
 {_BEGAN}
 SELECT c.run_id, c.id, c.step, c.tool, c.args_text,
-  coalesce(CASE WHEN v.stored_at < b.opened_at THEN v.view END, '{NOT_KNOWN}') AS view
+  coalesce(CASE WHEN v.stored_at < b.opened_at THEN v.view END, '{NOT_KNOWN}') AS view,
+  {PICTURES.format(condition="%(takes_pictures)s AND v.stored_at < b.opened_at", evidence="v")}
 FROM b, entries e JOIN calls c ON c.run_id = e.run_id LEFT JOIN evidence v ON v.call_id = c.id
 WHERE {_THEIRS} AND e.kind = 'request'
 ORDER BY c.run_id, c.step, c.position

@@ -1,11 +1,21 @@
 """Rows of steps as the parts of a record that requests are built from."""
 
 from collections.abc import Iterable
+from typing import Final
 
+from loop.pictures import Picture
 from loop.response import ModelTurn
 from loop.transcript import RecordedCall, RecordedStep
 from models.database import Row
 from models.schema import parse_stored
+
+PICTURES: Final = """
+CASE WHEN {condition} THEN ARRAY(SELECT p.media_type FROM pictures p
+  WHERE p.capture_id = {evidence}.capture_id ORDER BY p.number) END AS picture_types,
+CASE WHEN {condition} THEN ARRAY(SELECT p.body FROM pictures p
+  WHERE p.capture_id = {evidence}.capture_id ORDER BY p.number) END AS pictures
+"""
+"""Columns of a result: its pictures, where they are to be shown."""
 
 
 class Corrections:
@@ -28,7 +38,7 @@ def recorded_steps(
 
     Args:
         replies: step, endpoint, reply and steers, by step.
-        results: id, step, tool, args_text and view, by step and position.
+        results: id, step, tool, args_text, view and `PICTURES`, by step and position.
         corrections: of the run; those that its replies heard are taken.
 
     Raises:
@@ -36,7 +46,9 @@ def recorded_steps(
     """
     by_step: dict[int, list[RecordedCall]] = {}
     for row in results:
-        call = RecordedCall(row["id"], row["tool"], row["args_text"], row["view"])
+        call = RecordedCall(
+            row["id"], row["tool"], row["args_text"], row["view"], _pictures_of(row)
+        )
         by_step.setdefault(row["step"], []).append(call)
     return tuple(
         RecordedStep(
@@ -48,4 +60,13 @@ def recorded_steps(
             row["steers"],
         )
         for row in replies
+    )
+
+
+def _pictures_of(row: Row) -> tuple[Picture, ...]:
+    if not row["pictures"]:
+        return ()
+    return tuple(
+        Picture(kind, bytes(body))
+        for kind, body in zip(row["picture_types"], row["pictures"], strict=True)
     )

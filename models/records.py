@@ -14,7 +14,7 @@ from loop.shape import SHORT_CHARS, WHOLE, Place, Shape
 from loop.transcript import RecordedSummary, RunRecord, offered_tools
 from models import earlier_runs
 from models.database import Database, Row
-from models.recorded import Corrections, recorded_steps
+from models.recorded import PICTURES, Corrections, recorded_steps
 from models.schema import parse_stored
 from umbel.contracts import RunId, ThreadId
 from umbel.errors import ContractMismatch, InvariantBroken
@@ -24,6 +24,7 @@ _SPEC: Final = """
 SELECT s.run_id, r.thread_id, s.model, s.wire, s.instructions, s.policy,
   encode(s.policy_sha, 'hex') AS policy_sha, s.tools, encode(s.tools_sha, 'hex') AS tools_sha,
   s.workspace, s.agent, s.traceparent, r.policy_rev, s.window_tokens, s.reserve_tokens,
+  s.takes_pictures,
   EXISTS (SELECT 1 FROM entries e WHERE e.thread_id = r.thread_id AND e.run_id <> r.id)
     AS has_company
 FROM run_specs s JOIN runs r ON r.id = s.run_id WHERE s.run_id = %(run_id)s
@@ -48,7 +49,8 @@ WHERE run_id = %(run_id)s AND step >= %(first_step)s AND step < %(step)s
 _RESULTS: Final = f"""
 SELECT c.id, c.step, c.tool, c.args_text, CASE
   WHEN c.step >= %(pruned_step)s OR length(e.view) <= {SHORT_CHARS} THEN e.view
-  WHEN e.call_id IS NOT NULL THEN '' END AS view
+  WHEN e.call_id IS NOT NULL THEN '' END AS view,
+  {PICTURES.format(condition="%(takes_pictures)s AND c.step >= %(pruned_step)s", evidence="e")}
 FROM calls c LEFT JOIN evidence e ON e.call_id = c.id
 WHERE c.run_id = %(run_id)s AND c.step >= %(first_step)s AND c.step < %(step)s
 ORDER BY c.step, c.position
@@ -89,6 +91,8 @@ class RunSpec:
     """What the model takes and gives in one call, as it was known at acceptance."""
     reserve_tokens: int = USUAL_OUTPUT_RESERVE
     """Part of it that is kept for the answer."""
+    takes_pictures: bool = False
+    """Whether its model does; else they are only named."""
     has_company: bool = False
     """Its thread had other runs when this was read: those before it are part of its record."""
 
@@ -156,6 +160,7 @@ def load_spec(database: Database, run_id: RunId) -> RunSpec:
         policy_rev=row["policy_rev"],
         window_tokens=row["window_tokens"],
         reserve_tokens=row["reserve_tokens"],
+        takes_pictures=row["takes_pictures"],
         has_company=row["has_company"],
     )
 
@@ -199,6 +204,7 @@ def load_record(
         "first_step": _step_in(spec.run_id, shape.first_kept),
         "pruned_step": _step_in(spec.run_id, shape.pruned_before),
         "summary": shape.summary,
+        "takes_pictures": spec.takes_pictures,
     }
     statements = [_ENTRIES, _REPLIES, _RESULTS, _STEERS, _SUMMARY]
     if spec.has_company and not is_alone:

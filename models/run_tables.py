@@ -251,6 +251,13 @@ run_specs = Table(
         server_default="4096",
         comment="part of it that is kept for the answer",
     ),
+    Column(
+        "takes_pictures",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="its model is shown the pictures of results",
+    ),
     one_of("wire", WIRES),
     CheckConstraint(
         "traceparent ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'", name="traceparent"

@@ -39,6 +39,8 @@ class RunRequest:
     """What the model takes and gives in one call."""
     reserve_tokens: int = USUAL_OUTPUT_RESERVE
     """Part of it that is kept for the answer."""
+    takes_pictures: bool = False
+    """Whether the model does."""
     workspace: str | None = None
     traceparent: str | None = None
     """The caller's place in a trace, well-formed."""
@@ -183,6 +185,7 @@ def _insert_run(
             traceparent=request.traceparent,
             window_tokens=request.window_tokens,
             reserve_tokens=request.reserve_tokens,
+            takes_pictures=request.takes_pictures,
         )
     )
     connection.execute(

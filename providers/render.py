@@ -6,6 +6,7 @@ every later request.
 
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 from loop.request import (
@@ -14,6 +15,8 @@ from loop.request import (
     Message,
     ModelRequest,
     OfferedTool,
+    PicturesMessage,
+    ShownPictures,
     SystemMessage,
     ToolMessage,
     UserMessage,
@@ -108,8 +111,20 @@ def _message(message: Message, profile: EndpointProfile, endpoint_name: str) -> 
             return {"role": "user", "content": text}
         case ToolMessage():
             return _tool_result(message, profile)
+        case PicturesMessage(shown=shown):
+            return {
+                "role": "user",
+                "content": [part for one in shown for part in _shown(one, profile)],
+            }
         case AssistantMessage():
             return _assistant(message, profile, is_maker=message.endpoint == endpoint_name)
+
+
+def _shown(result: ShownPictures, profile: EndpointProfile) -> Iterator[dict[str, Any]]:
+    sent = sent_call_id(result.call_id, profile.call_ids)
+    yield {"type": "text", "text": result.caption(sent)}
+    for picture in result.pictures:
+        yield {"type": "image_url", "image_url": {"url": picture.data_url}}
 
 
 def _tool_result(message: ToolMessage, profile: EndpointProfile) -> dict[str, Any]:

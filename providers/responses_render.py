@@ -14,6 +14,8 @@ from loop.request import (
     Message,
     ModelRequest,
     OfferedTool,
+    PicturesMessage,
+    ShownPictures,
     SystemMessage,
     ToolMessage,
     UserMessage,
@@ -87,11 +89,23 @@ def _items(message: Message, profile: EndpointProfile, endpoint_name: str) -> It
         case ToolMessage(call_id=call_id, text=text):
             sent = sent_call_id(call_id, profile.call_ids)
             yield {"type": "function_call_output", "call_id": sent, "output": text}
+        case PicturesMessage(shown=shown):
+            yield {
+                "role": "user",
+                "content": [part for one in shown for part in _shown(one, profile)],
+            }
         case AssistantMessage():
             is_maker = message.endpoint == endpoint_name
             layout = as_list((message.extra or {}).get(LAYOUT_KEY)) if is_maker else []
             placed = _laid_out(message, [as_object(entry) for entry in layout], profile)
             yield from placed or _plain(message, profile, is_maker=is_maker)
+
+
+def _shown(result: ShownPictures, profile: EndpointProfile) -> Iterator[Item]:
+    sent = sent_call_id(result.call_id, profile.call_ids)
+    yield {"type": "input_text", "text": result.caption(sent)}
+    for picture in result.pictures:
+        yield {"type": "input_image", "image_url": picture.data_url}
 
 
 def _laid_out(

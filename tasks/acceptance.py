@@ -149,6 +149,7 @@ def _frozen(registry: ToolRegistry, agent: AgentSpec, request: NewRequest) -> Ru
         tools=canonical([tool.frozen() for tool in tools]),
         window_tokens=known.window,
         reserve_tokens=known.output_reserve,
+        takes_pictures=known.images,
         workspace=request.workspace,
         traceparent=storable_traceparent(request.traceparent),
         names_model=request.names_model,

@@ -12,6 +12,7 @@ from loop.request import (
     AssistantMessage,
     Message,
     ModelRequest,
+    PicturesMessage,
     SystemMessage,
     ToolMessage,
     UserMessage,
@@ -86,6 +87,8 @@ class Content:
             case ToolMessage(call_id=call_id, text=text):
                 answer = {"type": "tool_call_response", "id": call_id, "response": self._cut(text)}
                 return {"role": "tool", "parts": [answer]}
+            case PicturesMessage(shown=shown):
+                return {"role": "user", "parts": [self._text(one.caption()) for one in shown]}
             case _:
                 assert_never(message)
 

@@ -60,13 +60,17 @@ class RunWish:
     window: int = 1_000_000
     """Tokens of the model's window: far away where it is not the subject."""
     output_reserve: int = 100
+    images: bool = False
+    """Whether the model takes pictures."""
 
 
 def a_run(database: Database, wish: RunWish | None = None) -> Accepted:
     """A run that is ready for its first step, or queued behind another of its thread."""
     wish = wish or RunWish()
     policy = {**MAY_REPEAT, **wish.policy}
-    known = ModelSettings(window=wish.window, output_reserve=wish.output_reserve)
+    known = ModelSettings(
+        window=wish.window, output_reserve=wish.output_reserve, images=wish.images
+    )
     agent = AgentSpec(
         profile=wish.profile,
         tools=[tool.name for tool in wish.tools],

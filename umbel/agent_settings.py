@@ -91,6 +91,8 @@ class ModelSettings(BaseModel):
     """Tokens that request and answer may have together."""
     output_reserve: int = Field(default=USUAL_OUTPUT_RESERVE, ge=1)
     """Tokens of the window kept free for the answer."""
+    images: bool = False
+    """Whether it takes the pictures of results; else it is only told of them."""
     price_input_per_million: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """US dollars for a million input tokens; none: unknown."""
     price_cached_input_per_million: float | None = Field(default=None, ge=0, allow_inf_nan=False)

@@ -50,12 +50,14 @@ def _requests(found: Found, expected: Sequence[Mapping[str, Any]]) -> Iterator[s
         if wish["turn"] == "every":
             for number, request in enumerate(found.main_requests, 1):
                 yield from _request(f"request {number}", request, wish)
+                yield from _images(found, f"request {number}", request, wish)
             continue
         asked = found.request_of_turn(wish["turn"])
         if asked is None:
             yield f"requests: expected one for turn {wish['turn']}, found none"
         else:
             yield from _request(f"request of turn {wish['turn']}", asked, wish)
+            yield from _images(found, f"request of turn {wish['turn']}", asked, wish)
 
 
 def _request(name: str, request: Received, wish: Mapping[str, Any]) -> Iterator[str]:
@@ -73,6 +75,32 @@ def _request(name: str, request: Received, wish: Mapping[str, Any]) -> Iterator[
         last = messages[-1]["role"] if messages else None
         yield from differs(f"{name}: last_role", last, wish["last_role"])
     yield from _in_order(name, messages, wish.get("contains_in_order", []))
+
+
+def _images(found: Found, name: str, request: Received, wish: Mapping[str, Any]) -> Iterator[str]:
+    """Pictures, by the tags that the case gives them."""
+    parts = [part for message in request.body.get("messages", []) for part in _parts_of(message)]
+    sent = [part["image_url"]["url"] for part in parts if part.get("type") == "image_url"]
+    known = dict(_tagged(found.world.case.tools))
+    for tag in wish.get("contains_image", []):
+        if not any(url.endswith(f",{known[tag]}") for url in sent):
+            yield f"{name}: expected the picture {tag!r}, found it not among {len(sent)}"
+    if "max_images" in wish:
+        yield from differs(f"{name}: pictures", len(sent), {"max": wish["max_images"]})
+
+
+def _tagged(value: Any) -> Iterator[tuple[str, str]]:
+    """The pictures in a case: tag and base64 text."""
+    if isinstance(value, dict) and {"tag", "b64"} <= value.keys():
+        yield value["tag"], value["b64"]
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _tagged(item)
+
+
+def _parts_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
 
 
 def _in_order(

@@ -76,6 +76,7 @@ class Found:
                 asked = f"calls({','.join(c['model_id'] for c in calls)})" if calls else "text"
                 lines.append(f"assistant:{asked}")
                 lines += [_line_of(call) for call in calls if call["body"] is not None]
+                lines += ["user:image"] if any(call["pictures"] for call in calls) else []
             elif row["decision"] == "answer":
                 lines.append("assistant:text")
         return lines

@@ -21,8 +21,11 @@ FROM model_calls WHERE run_id = %(run_id)s ORDER BY step, attempt
 """
 _CALLS: Final = """
 SELECT c.id, c.model_id, c.step, c.position, c.tool, c.effect, c.state, c.args_text, c.attempt,
-  c.started_at, c.settled_at, e.body, e.view, e.total_chars, x.outcome, x.args_text AS receipt_args,
-  x.call_id IS NOT NULL AS has_receipt, x.is_late, x.verified
+  c.started_at, c.settled_at, e.view, e.total_chars, x.outcome, x.args_text AS receipt_args,
+  x.call_id IS NOT NULL AS has_receipt, x.is_late, x.verified,
+  coalesce(e.body, (SELECT string_agg(b.body, '' ORDER BY b.start_char) FROM evidence_chunks b
+    WHERE b.capture_id = e.capture_id)) AS body,
+  (SELECT count(*) FROM pictures p WHERE p.capture_id = e.capture_id) AS pictures
 FROM calls c LEFT JOIN evidence e ON e.call_id = c.id LEFT JOIN receipts x ON x.call_id = c.id
 WHERE c.run_id = %(run_id)s ORDER BY c.step, c.position
 """

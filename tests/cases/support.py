@@ -48,6 +48,7 @@ def model_settings_of(case: Case) -> ModelSettings:
     return ModelSettings(
         window=model.get("context_window", DEFAULT_WINDOW),
         output_reserve=model.get("output_reserve", DEFAULT_RESERVE),
+        images=True,
     )
 
 
@@ -84,5 +85,3 @@ def _of_tools(case: Case) -> Iterator[str]:
     for tool in case.tools:
         if tool.get("permission") == "deny":
             yield "denied tools are not there yet"
-        if "images" in repr(tool.get("behaviour")):
-            yield "pictures are not there yet"

@@ -3,11 +3,14 @@ from typing import Any
 
 import pytest
 
+from loop.pictures import Picture
 from loop.request import (
     AssistantCall,
     AssistantMessage,
     Message,
     ModelRequest,
+    PicturesMessage,
+    ShownPictures,
     SystemMessage,
     ToolMessage,
     UserMessage,
@@ -148,3 +151,30 @@ def test_limit_of_tokens_is_named_as_the_endpoint_knows_it(base_url: str, field:
 
 def test_profile_survives_storage() -> None:
     assert EndpointProfile.from_data({**MISTRAL.as_data(), "knob_of_later": True}) == MISTRAL
+
+
+def test_pictures_are_parts_of_one_user_message_that_names_their_calls() -> None:
+    shown = (
+        ShownPictures("call_1", "screenshot", (Picture("image/png", b"\x89PNG"),) * 2),
+        ShownPictures("call_2", "photo", (Picture("image/jpeg", b"\xff\xd8\xff"),)),
+    )
+    [message] = body_of(PicturesMessage(shown))["messages"]
+    png = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
+    jpeg = {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9j/"}}
+    assert message == {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "Pictures of the result of screenshot, call call_1:"},
+            png,
+            png,
+            {"type": "text", "text": "Pictures of the result of photo, call call_2:"},
+            jpeg,
+        ],
+    }
+
+
+def test_pictures_name_their_call_as_the_endpoint_knows_it() -> None:
+    shown = ShownPictures("call_1", "look", (Picture("image/png", b"\x89PNG"),))
+    result = ToolMessage("call_1", "look", '"seen"')
+    tool, user = body_of(result, PicturesMessage((shown,)), profile=MISTRAL)["messages"]
+    assert tool["tool_call_id"] in user["content"][0]["text"]

@@ -3,12 +3,15 @@ from typing import Any
 
 import pytest
 
+from loop.pictures import Picture
 from loop.request import (
     AssistantCall,
     AssistantMessage,
     Message,
     ModelRequest,
     OfferedTool,
+    PicturesMessage,
+    ShownPictures,
     SystemMessage,
     ToolMessage,
     UserMessage,
@@ -216,3 +219,15 @@ def test_strict_mode_is_asked_for_only_where_the_schema_fits(
     request = ModelRequest("m", (UserMessage("x"),), (tool,))
     chat = json.loads(render_body(request, EndpointProfile(strict="on"), "chat:here"))
     assert chat["tools"][0]["function"]["strict"] is fits
+
+
+def test_pictures_are_parts_of_one_user_message() -> None:
+    shown = ShownPictures("call_1", "look", (Picture("image/png", b"\x89PNG"),))
+    [item] = body_of(PicturesMessage((shown,)))["input"]
+    assert item == {
+        "role": "user",
+        "content": [
+            {"type": "input_text", "text": "Pictures of the result of look, call call_1:"},
+            {"type": "input_image", "image_url": "data:image/png;base64,iVBORw=="},
+        ],
+    }
