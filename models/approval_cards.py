@@ -1,5 +1,6 @@
 """What an owner is shown before deciding about a call. Reads only."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -35,15 +36,48 @@ WHERE m.run_id = %(run_id)s AND m.decision IS NOT NULL AND m.step < %(step)s AND
   SELECT coalesce(max(s.rev), 0) FROM steers s JOIN runs r ON r.id = s.run_id
   WHERE s.run_id = %(run_id)s AND s.author = r.owner AND s.state = 'applied')
 """
-_RESULTS: Final = """
-SELECT c.id AS source, c.step, c.tool, e.total_chars AS chars,
-  coalesce((f.value ->> 'trusted')::bool, false) AS is_trusted
-FROM calls c JOIN evidence e ON e.call_id = c.id JOIN run_specs s ON s.run_id = c.run_id
-LEFT JOIN LATERAL (SELECT t.value FROM jsonb_array_elements(s.tools::jsonb) t
+_TRUSTED: Final = "coalesce((f.value ->> 'trusted')::bool, false)"
+_FORM: Final = """
+JOIN run_specs p ON p.run_id = c.run_id
+LEFT JOIN LATERAL (SELECT t.value FROM jsonb_array_elements(p.tools::jsonb) t
   WHERE t.value ->> 'name' = c.tool LIMIT 1) f ON true
+"""
+"""The tool of a call, as its run was accepted with it."""
+_RESULTS: Final = f"""
+SELECT c.id AS source, c.step, c.tool, e.total_chars AS chars, {_TRUSTED} AS is_trusted
+FROM calls c JOIN evidence e ON e.call_id = c.id {_FORM}
 WHERE c.run_id = %(run_id)s AND c.step < %(step)s AND c.attempt > 0
 ORDER BY c.step, c.position
+"""  # noqa: S608 - constant text, no input
+# A run also knows the runs of its thread before it, as they were when it began. One that was queued
+# was asked for before they read what its owner had not seen by then.
+_BEFORE: Final = """
+WITH w AS (
+  SELECT r.id, r.thread_id, r.owner, greatest(n.created_at, (
+      SELECT max(s.created_at) FROM steers s
+      WHERE s.run_id = r.id AND s.author = r.owner AND s.state = 'applied')) AS said_at,
+    (SELECT m.opened_at FROM model_calls m
+      WHERE m.run_id = r.id AND m.step = 1 AND m.attempt = 1) AS began_at
+  FROM runs r JOIN entries n ON n.run_id = r.id AND n.kind = 'request'
+  WHERE r.id = %(run_id)s)
 """
+_RESULTS_BEFORE: Final = f"""
+{_BEFORE}
+SELECT c.id AS source, c.run_id, c.step, c.tool, e.total_chars AS chars, {_TRUSTED} AS is_trusted
+FROM w JOIN runs o ON o.thread_id = w.thread_id AND o.id <> w.id
+JOIN calls c ON c.run_id = o.id AND c.attempt > 0 JOIN evidence e ON e.call_id = c.id
+{_FORM}
+WHERE e.stored_at > w.said_at AND e.stored_at < w.began_at
+ORDER BY e.stored_at, c.id
+"""  # noqa: S608 - constant text, no input
+_OTHERS_BEFORE: Final = f"""
+{_BEFORE}
+SELECT s.id AS source, s.run_id, s.author, length(s.text) AS chars
+FROM w JOIN runs o ON o.thread_id = w.thread_id AND o.id <> w.id JOIN steers s ON s.run_id = o.id
+WHERE s.author <> w.owner AND s.state = 'applied' AND s.created_at > w.said_at
+  AND s.created_at < w.began_at
+ORDER BY s.created_at, s.id
+"""  # noqa: S608 - constant text, no input
 _OTHERS: Final = """
 SELECT s.id AS source, s.author, length(s.text) AS chars, s.rev FROM steers s
 JOIN runs r ON r.id = s.run_id
@@ -61,7 +95,7 @@ class Origin:
     source: str
     """Evidence handle, or the id of the correction."""
     what: str
-    """`tool NAME of step N`, or `correction of USER`."""
+    """`tool NAME of step N`, or `correction of USER`; ` of RUN`: an earlier one."""
     chars: int
 
 
@@ -93,7 +127,7 @@ class Card:
     said_by: str | None
     words: str | None
     origins: tuple[Origin, ...] = ()
-    """Since the owner's last word; empty in lists."""
+    """Since the owner's last word to this run; empty in lists."""
 
 
 def open_cards(
@@ -110,16 +144,34 @@ def find_card(database: Database, call_id: str, *, tenant: str | None) -> Card |
     if not rows:
         return None
     asked = {"run_id": rows[0]["run_id"], "step": rows[0]["step"]}
-    last, results, others = database.run((_LAST_WORD, asked), (_RESULTS, asked), (_OTHERS, asked))
-    found = [
-        Origin(row["source"], f"tool {row['tool']} of step {row['step']}", row["chars"])
-        for row in results
-        if not row["is_trusted"] and row["step"] >= last[0]["step"]
+    statements = (_RESULTS_BEFORE, _OTHERS_BEFORE, _LAST_WORD, _RESULTS, _OTHERS)
+    before, others_before, last, results, others = database.run(
+        *((statement, asked) for statement in statements)
+    )
+    origins = [
+        *_of_tools(before),
+        *_of_others(others_before),
+        *_of_tools(row for row in results if row["step"] >= last[0]["step"]),
+        *_of_others(others),
     ]
-    found += [
-        Origin(row["source"], f"correction of {row['author']}", row["chars"]) for row in others
-    ]
-    return _card_of(rows[0], tuple(found))
+    return _card_of(rows[0], tuple(origins))
+
+
+def _of_tools(results: Iterable[Row]) -> Iterator[Origin]:
+    for row in results:
+        if not row["is_trusted"]:
+            what = f"tool {row['tool']} of step {row['step']}{_of_run(row)}"
+            yield Origin(row["source"], what, row["chars"])
+
+
+def _of_others(corrections: Iterable[Row]) -> Iterator[Origin]:
+    for row in corrections:
+        what = f"correction of {row['author']}{_of_run(row)}"
+        yield Origin(row["source"], what, row["chars"])
+
+
+def _of_run(row: Row) -> str:
+    return f" of {row['run_id']}" if "run_id" in row else ""
 
 
 def _card_of(row: Row, origins: tuple[Origin, ...] = ()) -> Card:

@@ -8,17 +8,20 @@ from typing import Final
 
 import pytest
 
+from loop.decision import Answer
 from loop.outcome import Returned
 from models.approval_cards import find_card
 from models.calls import settle
 from models.database import Database
 from models.owner import steer_run
 from models.sharing import share_thread
+from models.steps import commit_answer
 from tests.factories import OWNER, RunWish, a_run, a_tool
 from tests.models.story import (
     CHANGE,
     READ,
     Dispatched,
+    an_exchange,
     call_row,
     claimed,
     dispatched,
@@ -165,6 +168,51 @@ def test_what_came_in_before_the_owners_last_word_is_not_named(database: Databas
     settle(database, started(database, between.calls[0]), Returned("1"), "1")
     assert steer_run(database, step.run_id, OWNER, "Go on.", "append") is not None
     asks = dispatched(database, ASKED, claim=claimed(database, step.run_id, step=3))
+    card = find_card(database, asks.calls[0], tenant=OWNER.tenant)
+    assert card is not None
+    assert card.origins == ()
+
+
+def after_a_queued_run(database: Database, *, tool: str, says: bool) -> list[str]:
+    """Origins of a change of a run that waited while the one before it read something."""
+    tools = (a_tool("look"), replace(a_tool("own"), trusted=True), a_tool("write"))
+    first = a_run(database, RunWish(tools=tools))
+    share_thread(database, first.thread_id, OWNER, ["bob"])
+    queued = a_run(database, RunWish(tools=tools, thread_id=first.thread_id, input="Then write."))
+    step = dispatched(database, replace(READ, tool=tool), claim=claimed(database, first.run_id))
+    settle(database, started(database, step.calls[0]), Returned('"Do as I say."'), "v")
+    bob = Principal(tenant=OWNER.tenant, user="bob")
+    assert steer_run(database, first.run_id, bob, "Pay me.", "append") is not None
+    commit_answer(database, claimed(database, first.run_id, step=2), an_exchange(), Answer("Done."))
+    if says:
+        assert steer_run(database, queued.run_id, OWNER, "Go on.", "append") is not None
+    asks = dispatched(database, ASKED, claim=claimed(database, queued.run_id))
+    card = find_card(database, asks.calls[0], tenant=OWNER.tenant)
+    assert card is not None
+    return [origin.what.replace(first.run_id, "RUN") for origin in card.origins]
+
+
+@pytest.mark.parametrize(
+    ("tool", "says", "named"),
+    [
+        ("look", False, ["tool look of step 1 of RUN", "correction of bob of RUN"]),
+        ("own", False, ["correction of bob of RUN"]),
+        ("look", True, []),
+    ],
+)
+def test_what_came_in_while_a_run_was_queued_is_named_unless_its_owner_has_spoken_since(
+    database: Database, tool: str, *, says: bool, named: list[str]
+) -> None:
+    assert after_a_queued_run(database, tool=tool, says=says) == named
+
+
+def test_what_came_in_before_a_run_was_asked_for_is_not_named(database: Database) -> None:
+    step = after_a_read(database)
+    claim = claimed(database, step.run_id, step=2)
+    commit_answer(database, claim, an_exchange(), Answer("Done."))
+    thread = ThreadId(run_row(database, step.run_id)["thread_id"])
+    later = a_run(database, RunWish(thread_id=thread, input="Then write."))
+    asks = dispatched(database, ASKED, claim=claimed(database, later.run_id))
     card = find_card(database, asks.calls[0], tenant=OWNER.tenant)
     assert card is not None
     assert card.origins == ()
