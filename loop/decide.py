@@ -1,15 +1,15 @@
 """The loop: one reply in, one decision out. No phases, no flags, no profile names."""
 
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from typing import Final, assert_never, get_args
 
 from loop.decision import Answer, Decision, Discard, Dispatch, Pause, Retry
 from loop.policy import Policy
-from loop.response import ErrorClass, Failure, Text, ToolUse
+from loop.response import ErrorClass, Failure, Mistake, Text, ToolUse
 from umbel.names import Reason
 
-EMPTY_CLASSES: Final[frozenset[ErrorClass]] = frozenset({"empty_response", "model_output"})
-"""Failures of the model rather than of its endpoint: they have a limit of their own."""
+MISTAKE_CLASSES: Final[frozenset[Mistake]] = frozenset(get_args(Mistake))
+"""They have a limit of their own."""
 
 PAUSE_REASONS: Final[dict[ErrorClass, Reason]] = {
     "auth": "credentials",
@@ -92,7 +92,7 @@ def _after_failure(snapshot: RunSnapshot, failure: Failure) -> Decision:
     """Another try while the budget for its kind lasts, else a pause that says why."""
     if failure.error_class == "context_length":
         return _after_size_refusal(snapshot, failure)
-    is_empty = failure.error_class in EMPTY_CLASSES
+    is_empty = failure.error_class in MISTAKE_CLASSES
     policy = snapshot.policy
     budget = policy.empty_retries if is_empty else policy.provider_retries
     detail = _words_of(failure)

@@ -24,6 +24,8 @@ ErrorClass = Literal[
     "aborted",
     "unreachable",
 ]
+Mistake = Literal["empty_response", "model_output"]
+"""Failures of the model rather than of its endpoint."""
 
 
 class Usage(Frozen):

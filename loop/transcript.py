@@ -8,7 +8,7 @@ stands in its place.
 give the same bytes at any later time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -25,7 +25,7 @@ from loop.request import (
     ToolMessage,
     UserMessage,
 )
-from loop.response import ModelTurn
+from loop.response import Mistake, ModelTurn
 from loop.shape import WHOLE, Lens, Place, Shape, Sources
 from loop.weight import Weight
 from umbel.contracts import Frozen
@@ -36,6 +36,16 @@ CONTINUE: Final = (
     "Your answer was cut at the output limit. Go on exactly where it stopped, without repeating "
     "anything."
 )
+MISTAKES: Final[Mapping[Mistake, str]] = {
+    "empty_response": (
+        "Your last reply held no text and no tool call. Answer the request, or call a tool."
+    ),
+    "model_output": (
+        "Your last reply could not be read: it held a tool call that was not written as one. Write "
+        "it again, and its arguments as one JSON object."
+    ),
+}
+"""What the model is told when it is asked again after such a reply."""
 GO_ON: Final = "What came before is summarised above. Go on with the request."
 NOT_KNOWN: Final = (
     '{"error":{"code":"unknown_outcome","message":"Nobody knows whether this change happened."}}'
@@ -55,6 +65,8 @@ class RequestManifest(Frozen):
     """The last step whose reply and results are in the request; 0: none."""
     steers: int = 0
     """How many of the run's corrections are in the request."""
+    mistake: Mistake | None = None
+    """The model is told this of its last reply to the same step."""
     shape: Shape = WHOLE
     """What it leaves out."""
     weight: Weight | None = None
@@ -136,6 +148,8 @@ class RunRecord:
     run_id: str = ""
     summary: RecordedSummary | None = None
     """Of what is left out before the first step here."""
+    mistake: Mistake | None = None
+    """What was wrong with the last reply to the step at hand."""
 
     @property
     def runs(self) -> tuple[RecordedRun, ...]:
@@ -162,6 +176,8 @@ def build_request(record: RunRecord, shape: Shape = WHOLE) -> ModelRequest:
             messages.extend(UserMessage(text) for text in step.corrections)
             messages.extend(_messages_of(step, lens, Place(run_id=run.run_id, step=step.step)))
     messages.extend(UserMessage(text) for text in record.corrections)
+    if record.mistake is not None:
+        messages.append(UserMessage(MISTAKES[record.mistake]))
     return ModelRequest(
         model=record.model,
         messages=tuple(messages),

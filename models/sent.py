@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from loop.response import Mistake
 from loop.shape import Place, Shape
-from loop.transcript import RequestManifest
+from loop.transcript import MISTAKES, RequestManifest
 from models.database import Row
 from models.schema import parse_stored
 
@@ -56,6 +57,19 @@ class LastSent:
     def is_refusal_at(self, step: int) -> bool:
         """Whether it was a request of this step, refused for its size."""
         return self.step == step and self.error_class == "context_length"
+
+    def mistake_at(self, step: int) -> Mistake | None:
+        """What was wrong with the last reply to this step that its endpoint brought whole.
+
+        Raises:
+            InvariantBroken: the manifest does not parse.
+        """
+        if self.step != step:
+            return None
+        for mistake in MISTAKES:
+            if self.error_class == mistake:
+                return mistake
+        return self.manifest.mistake if self.manifest else None
 
     def shape(self) -> Shape:
         """What requests leave out by now.

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from loop.transcript import MISTAKES
 from providers.shapes import JsonObject, NotJson, as_list, as_number, as_object, as_text, read_json
 from umbel.strict_json import Json
 
@@ -28,6 +29,8 @@ _BEFORE_HIT: Final = 400
 _HIT_CHARS: Final = 1200
 _TEXT: Final = re.compile(r'"text"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _ERROR_CHARS: Final = 300
+_NOTES: Final = frozenset(MISTAKES.values())
+"""Words beside the conversation, which no person wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class Conversation:
 def conversation_of(body: JsonObject) -> Conversation:
     """The request, and what was done for it so far."""
     messages = [as_object(item) for item in as_list(body.get("messages"))]
-    places = [number for number, item in enumerate(messages) if item.get("role") == "user"]
+    places = [number for number, item in enumerate(messages) if _is_a_persons(item)]
     if not places:
         return Conversation("", "", [])
     later = messages[places[-1] + 1 :]
@@ -94,6 +97,10 @@ def conversation_of(body: JsonObject) -> Conversation:
     done = [_done(call, results.get(as_text(call.get("id")), "")) for call in calls]
     said = [_words(messages[place].get("content")) for place in places]
     return Conversation(said[-1], said[-2] if said[1:] else "", done)
+
+
+def _is_a_persons(message: JsonObject) -> bool:
+    return message.get("role") == "user" and _words(message.get("content")) not in _NOTES
 
 
 def matches_of(call: Done, done: list[Done]) -> list[Match]:

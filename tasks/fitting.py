@@ -1,6 +1,6 @@
 """The request of a step, made to fit its model's window: nothing too large is ever sent."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from loop.budget import after_refusal, budget_of
@@ -43,6 +43,7 @@ class FittedRequest:
             tools_sha=spec.tools_sha,
             through_step=claim.step - 1,
             steers=claim.steers,
+            mistake=claim.sent.mistake_at(claim.step),
             shape=self.shape,
             weight=self.weight,
             refused=self.refused,
@@ -62,12 +63,15 @@ def fit_request(
     refused = _refused(claim)
     scale = _scale(runtime, spec, refused)
     shape = claim.sent.shape()
+    mistake = claim.sent.mistake_at(claim.step)
     record = load_record(runtime.database, spec, claim.step, claim.steers, shape)
+    record = replace(record, mistake=mistake)
     reducers = spec.policy.reducers
     plan = plan_request(_reducing(record, scale, spec), shape, reducers)
     if isinstance(plan, Cuts):
         compaction = Compaction(runtime, claim, spec, handle, scale)
         record, shape = compact(compaction, plan)
+        record = replace(record, mistake=mistake)
         rest = tuple(name for name in reducers if name != "cut")
         plan = plan_request(_reducing(record, scale, spec), shape, rest)
     match plan:

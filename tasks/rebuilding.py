@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loop.cutting import left_out_before
 from loop.request import ModelRequest
@@ -67,7 +67,7 @@ def rebuild_request(
 def _request_of(database: Database, spec: RunSpec, manifest: RequestManifest) -> ModelRequest:
     record = load_record(database, spec, manifest.through_step + 1, manifest.steers, manifest.shape)
     if manifest.sources is None:
-        return build_request(record, manifest.shape)
+        return build_request(replace(record, mistake=manifest.mistake), manifest.shape)
     return summary_request(
         record, left_out_before(record, manifest.sources.before), manifest.sources
     )

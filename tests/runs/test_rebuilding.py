@@ -14,7 +14,8 @@ from umbel.names import WireName
 
 def test_every_request_can_be_rebuilt_byte_for_byte(calm_system: CaseSystem) -> None:
     failing = {"error": {"status": 503, "code": "busy", "retry_after": 0.01}}
-    case = a_case("rebuilding", [reads("c1", "c2"), failing, reads("c3"), text("Three {notes}.")])
+    turns = [reads("c1", "c2"), failing, text(""), reads("c3"), text("Three {notes}.")]
+    case = a_case("rebuilding", turns)
     world = calm_system.enter(case)
     record = follow(calm_system, world)
     database = calm_system.stage.database
@@ -30,6 +31,7 @@ def test_every_request_can_be_rebuilt_byte_for_byte(calm_system: CaseSystem) -> 
         (1, 1),
         (2, 1),
         (2, 2),
+        (2, 3),
         (3, 1),
     ]
     assert rebuilt == [request.sha for request in world.model.requests]
