@@ -67,6 +67,8 @@ class RequestManifest(Frozen):
     """How many of the run's corrections are in the request."""
     mistake: Mistake | None = None
     """The model is told this of its last reply to the same step."""
+    source_rev: int = 0
+    """Of results that were read again it shows the newest up to this source revision."""
     shape: Shape = WHOLE
     """What it leaves out."""
     weight: Weight | None = None

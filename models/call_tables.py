@@ -34,7 +34,10 @@ calls = Table(
     tenant_column(),
     Column("step", Integer, nullable=False),
     Column(
-        "position", SmallInteger, nullable=False, comment="order in which the model asked, from 1"
+        "position",
+        SmallInteger,
+        nullable=False,
+        comment="as the model asked, from 1; below 0: read again before it is asked",
     ),
     Column("model_id", Text, nullable=False, comment="the id the model gave"),
     Column("tool", Text, nullable=False),
@@ -75,6 +78,8 @@ calls = Table(
         server_default="0",
         comment="looks of workers that lack its tool, while no living one had it",
     ),
+    Column("refreshes", Id, comment="the call whose result it reads again"),
+    Column("refresh_no", SmallInteger, comment="counted per result from 1: the last one counts"),
     one_of("effect", EFFECTS),
     one_of("placement", PLACEMENTS),
     one_of("state", CALL_STATES),
@@ -125,6 +130,19 @@ calls = Table(
         postgresql_where=text("state = 'ready'"),
     ),
     Index("calls_started_ix", "holder", postgresql_where=text("state = 'started'")),
+    CheckConstraint(
+        "(refreshes IS NULL) = (refresh_no IS NULL) AND (refreshes IS NULL) = (position > 0)",
+        name="refresh",
+    ),
+    CheckConstraint("refreshes IS NULL OR effect <> 'mutation'", name="refresh_reads"),
+    Index(
+        "calls_refreshes_uq",
+        "refreshes",
+        "refresh_no",
+        unique=True,
+        postgresql_where=text("refreshes IS NOT NULL"),
+    ),
+    Index("calls_refreshed_ix", "run_id", postgresql_where=text("refreshes IS NOT NULL")),
     comment="One tool call of a step.",
     postgresql_with=HOT_TABLE,
 )

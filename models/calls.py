@@ -1,15 +1,16 @@
 """One tool call's writes: start or intent, progress, outcome."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from loop.decision import Pause
-from loop.outcome import Errored, Refused, Skipped, ToolOutcome, Unknown
+from loop.outcome import Errored, Refused, Returned, Skipped, ToolOutcome, Unknown
 from models import hot, hot_calls, hot_owner, hot_settle
 from models.authority import LOCK_SHARED, NOTHING_SAID, RULES, Authority, authority_of
 from models.database import Database, Row, Statement
+from models.naming import NO_SOURCES, naming
 from models.outcomes import change_outcome, outcome_parameters
 from umbel.contracts import CallId, RunId, ThreadId, WorkerId
 from umbel.names import Effect, Reason, RunStatus
@@ -172,10 +173,17 @@ def settle(
     outcome: ToolOutcome,
     view: str,
     resources: Sequence[str] = (),
+    sources: Mapping[str, str | None] = NO_SOURCES,
 ) -> Settled | None:
     """Store how an attempt ended, and join. None: somebody else settled it, nothing was written.
 
-    `resources` are the ids a change has recorded of what it made outside.
+    Args:
+        database: where to.
+        started: the attempt.
+        outcome: how it ended.
+        view: what requests show of that.
+        resources: the ids a change has recorded of what it made outside.
+        sources: what a returned result rests on, by name, in which revision.
     """
     call = started.call
     parameters = _settling(call, outcome, view) | {
@@ -188,7 +196,8 @@ def settle(
         statement = hot_settle.SETTLE_CHANGE
     else:
         statement = hot_settle.SETTLE_READ
-    settled = _settle(database, (statement, parameters))
+    named = sources if isinstance(outcome, Returned) else NO_SOURCES
+    settled = _settle(database, (statement, parameters), sources=named)
     if settled is None and call.effect == "mutation" and not isinstance(outcome, Unknown):
         # The owner may have said meanwhile how it ended.
         database.run((hot.LOCK_RUN, parameters), (hot_owner.NOTE_LATE, parameters))
@@ -246,14 +255,20 @@ def settle_stalled_read(
 
 
 def _settle(
-    database: Database, statement: tuple[str, dict[str, Any]], *, is_patient: bool = True
+    database: Database,
+    statement: tuple[str, dict[str, Any]],
+    *,
+    is_patient: bool = True,
+    sources: Mapping[str, str | None] = NO_SOURCES,
 ) -> Settled | None:
     """Lock the run and settle. Who settles for others does not wait long: Contended."""
     lock = (hot.LOCK_RUN, {"run_id": statement[1]["run_id"]})
     patience: list[Statement] = [] if is_patient else [(hot_settle.IMPATIENCE, {})]
     has_capture = statement[1]["capture_id"] is not None
     keep: list[Statement] = [(hot_settle.KEEP_CAPTURE, statement[1])] if has_capture else []
-    rows = database.run(*patience, lock, statement, *keep)[len(patience) + 1]
+    shared, name = naming(statement[1], sources)
+    before = [*patience, lock, *shared]
+    rows = database.run(*before, statement, *keep, *name)[len(before)]
     return settled_of(rows[0]) if rows else None
 
 
@@ -274,7 +289,8 @@ def _starting(call: CallRow, worker: WorkerId) -> dict[str, Any]:
 
 
 def _settling(call: CallRow, outcome: ToolOutcome, view: str) -> dict[str, Any]:
-    return outcome_parameters(outcome, view) | {"call_id": call.call_id, "run_id": call.run_id}
+    whose = {"call_id": call.call_id, "run_id": call.run_id, "tenant": call.tenant}
+    return outcome_parameters(outcome, view) | whose
 
 
 def _call_of(row: Row, authority: Authority) -> CallRow:

@@ -38,7 +38,8 @@ RESULTS: Final = f"""
 SELECT c.run_id, c.id, c.step, c.tool, c.args_text,
   coalesce(CASE WHEN v.stored_at < b.opened_at THEN v.view END, '{NOT_KNOWN}') AS view,
   {PICTURES.format(condition="%(takes_pictures)s AND v.stored_at < b.opened_at", evidence="v")}
-FROM b, entries e JOIN calls c ON c.run_id = e.run_id LEFT JOIN evidence v ON v.call_id = c.id
+FROM b, entries e JOIN calls c ON c.run_id = e.run_id AND c.refreshes IS NULL
+LEFT JOIN evidence v ON v.call_id = c.id
 WHERE {_THEIRS} AND e.kind = 'request'
 ORDER BY c.run_id, c.step, c.position
 """  # noqa: S608 - constant text, no input

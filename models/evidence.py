@@ -13,7 +13,12 @@ _LAST_PLACE: Final = 2**40
 """Beyond the end of every result, and within what PostgreSQL counts with."""
 
 # Only results of the same thread, and of the same tenant, exist for the asker.
-_OWN: Final = "e.call_id = %(handle)s AND e.thread_id = %(thread_id)s AND e.tenant = %(tenant)s"
+# The handle of a call stands for its newest evidence, once it was read again.
+_OWN: Final = """
+e.thread_id = %(thread_id)s AND e.tenant = %(tenant)s AND e.call_id = coalesce(
+  (SELECT f.id FROM calls f WHERE f.refreshes = %(handle)s AND f.state <> 'skipped'
+    AND f.settled_at IS NOT NULL ORDER BY f.refresh_no DESC LIMIT 1), %(handle)s)
+"""
 
 # Of a long result the chunk that the page begins in, and those behind it that it reaches.
 _PAGE: Final = f"""

@@ -23,8 +23,8 @@ MAY_TAKE: Final = """
 """
 
 # Claim: only ready work, and only the step the message spoke of. Opens the attempt's row, unless a
-# stored reply waits to be applied (its decision could not be written). The event before it says
-# since when the run was ready, unless it had to wait.
+# stored reply waits to be applied (its decision could not be written), or its sources have to be
+# looked at first. The event before it says since when the run was ready, unless it had to wait.
 CLAIM: Final = f"""
 WITH r AS (
   UPDATE runs SET work = 'held', status = 'running', reason = NULL, detail = NULL,
@@ -34,7 +34,7 @@ WITH r AS (
     AND (not_before IS NULL OR not_before <= now()) AND {MAY_TAKE.format(run="runs")}
   RETURNING id, tenant, thread_id, owner, step, attempts, losses, failures, corrections,
     calls_used, fence, steer_rev, source_rev, auth_rev, steers, owner_must_approve, policy_rev,
-    next_seq - 1 AS seq),
+    coalesce(stale_step <= step, false) AS is_stale, next_seq - 1 AS seq),
 lost AS (
   UPDATE model_calls m SET state = 'lost', closed_at = clock_timestamp() FROM r
   WHERE m.run_id = r.id AND m.step = r.step AND m.state = 'open'),
@@ -48,7 +48,7 @@ opened AS (
   SELECT r.id, r.step, coalesce(
       (SELECT max(m.attempt) FROM model_calls m WHERE m.run_id = r.id AND m.step = r.step), 0) + 1,
     r.tenant, r.fence, %(worker)s, r.steers
-  FROM r WHERE NOT EXISTS (SELECT 1 FROM stored)
+  FROM r WHERE NOT r.is_stale AND NOT EXISTS (SELECT 1 FROM stored)
   RETURNING attempt),
 applied AS (
   UPDATE steers SET state = 'applied', settled_at = now() FROM r, opened
@@ -218,12 +218,14 @@ e AS (
 """  # noqa: S608 - constant text, no input
 
 # A reply that may not be applied is still spend. No fence: spend is a fact. A stored one that turns
-# out to be stale, or is older than a correction, must not come back with the next claim.
+# out to be stale, or is older than a correction or a changed source, must not come back with the
+# next claim.
 # Run after LOCK_RUN.
 BOOK_REPLY: Final = f"""
 WITH m AS (
   UPDATE model_calls m SET {REPLY_COLUMNS}, decision = CASE
-    WHEN q.steer_rev <> %(steer_rev)s THEN 'discard' ELSE %(decision)s END
+    WHEN q.steer_rev <> %(steer_rev)s OR q.source_rev <> %(source_rev)s THEN 'discard'
+    ELSE %(decision)s END
   FROM runs q
   WHERE m.run_id = %(run_id)s AND m.step = %(step)s AND m.attempt = %(attempt)s
     AND m.decision IS NULL AND q.id = m.run_id

@@ -31,7 +31,9 @@ WITH r AS (
   UPDATE runs SET status = 'running', reason = NULL, detail = NULL, work = 'ready',
     settled_at = NULL, policy_rev = policy_rev + (%(policy)s::text IS NOT NULL)::int,
     stop_at = NULL, attempts = 0, losses = 0, failures = 0, corrections = 0, fence = fence + 1,
-    not_before = NULL, ring_at = now(), next_seq = next_seq + 1
+    not_before = NULL, ring_at = now(), next_seq = next_seq + 1,
+    stale_step = CASE WHEN EXISTS (SELECT 1 FROM evidence_sources e
+      WHERE e.thread_id = runs.thread_id) THEN step END
   WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s
     AND status IN ('paused', 'failed', 'cancelled') AND unknowns = 0 AND open_calls = 0 AND {_ONCE}
     AND (%(policy)s::text IS NULL OR EXISTS (SELECT 1 FROM run_specs s
@@ -56,7 +58,9 @@ skipped AS (
   WHERE t.skips AND s.run_id = t.id AND s.step = t.step
     AND s.state IN ('planned', 'ready', 'awaiting_approval')
   RETURNING s.id, s.position, s.step, s.tool, s.needs_approval AND s.approved_sha IS NULL AS asked),
-k AS (SELECT count(*)::int AS skipped, count(*) FILTER (WHERE asked)::int AS asked FROM skipped),
+k AS (
+  SELECT count(*)::int AS skipped, count(*) FILTER (WHERE asked)::int AS asked,
+    coalesce(bool_and(position > 0), true)::int AS steps FROM skipped),
 """
 _SKIPPED_EVIDENCE: Final = """
 v AS (
@@ -87,7 +91,7 @@ r AS (
   UPDATE runs SET stop_at = clock_timestamp(), not_before = NULL,
     open_calls = runs.open_calls - k.skipped,
     open_approvals = open_approvals - k.asked,
-    step = runs.step + (n.ends AND t.work = 'calls')::int,
+    step = runs.step + CASE WHEN n.ends AND t.work = 'calls' THEN k.steps ELSE 0 END,
     work = CASE WHEN n.ends THEN 'none' ELSE runs.work END,
     status = CASE WHEN n.ends THEN 'cancelled' ELSE 'cancelling' END,
     reason = CASE WHEN n.ends THEN 'owner_stop' END,
@@ -138,7 +142,8 @@ d AS (
 r AS (
   UPDATE runs SET steers = steers + 1, steer_rev = steer_rev + t.skips::int, corrections = 0,
     owner_must_approve = owner_must_approve OR t.is_foreign,
-    open_calls = runs.open_calls - k.skipped, step = runs.step + n.joins::int,
+    open_calls = runs.open_calls - k.skipped,
+    step = runs.step + CASE WHEN n.joins THEN k.steps ELSE 0 END,
     open_approvals = open_approvals - k.asked,
     work = CASE WHEN n.joins THEN CASE WHEN unknowns > 0 THEN 'none' ELSE 'ready' END
       ELSE runs.work END,

@@ -12,7 +12,7 @@ IMPATIENCE: Final = "SET LOCAL lock_timeout = '300ms'"
 
 # What every settling statement shares, given `c` (the settled call, with `was` = its state before;
 # `started` if it had a place among the parallel ones): siblings that can no longer start, the next
-# planned call, the join, evidence and events.
+# planned call, the join, evidence and events. Refreshes (position below 0) join back to their step.
 JOIN: Final = """
 skipped AS (
   UPDATE calls s SET state = 'skipped', settled_at = clock_timestamp() FROM c
@@ -26,7 +26,8 @@ next_call AS (
     ORDER BY p.position LIMIT 1)
   RETURNING s.id, s.tool),
 n AS (
-  SELECT c.run_id, c.state, (SELECT count(*)::int FROM skipped) AS skipped,
+  SELECT c.run_id, c.state, (c.position > 0)::int AS steps,
+    (SELECT count(*)::int FROM skipped) AS skipped,
     (c.was <> 'unknown')::int + (SELECT count(*)::int FROM skipped) AS closed,
     (c.was = 'awaiting_approval')::int
       + (SELECT count(*)::int FROM skipped WHERE asked) AS asked,
@@ -37,7 +38,7 @@ r AS (
   UPDATE runs SET open_calls = open_calls - n.closed, unknowns = runs.unknowns + n.unknowns,
     open_approvals = open_approvals - n.asked,
     next_seq = next_seq + 1 + n.skipped + (j.pauses OR j.ends)::int,
-    step = CASE WHEN j.joins THEN step + 1 ELSE step END,
+    step = CASE WHEN j.joins THEN step + n.steps ELSE step END,
     work = CASE WHEN NOT j.joins THEN work WHEN j.pauses OR stop_at IS NOT NULL THEN 'none'
       ELSE 'ready' END,
     status = CASE WHEN j.ends THEN 'cancelled' WHEN j.pauses THEN 'paused'

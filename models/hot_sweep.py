@@ -98,7 +98,9 @@ WITH q AS (
   ORDER BY q.thread_id, q.accepted_at, q.id LIMIT %(limit)s),
 p AS (
   UPDATE runs SET status = 'running', work = 'ready', ring_at = now(), next_seq = next_seq + 1,
-    owner_must_approve = runs.owner_must_approve OR t.owner_must_approve
+    owner_must_approve = runs.owner_must_approve OR t.owner_must_approve,
+    stale_step = CASE WHEN EXISTS (SELECT 1 FROM evidence_sources e
+      WHERE e.thread_id = t.id) THEN runs.step END
   FROM q, threads t WHERE runs.id = q.id AND runs.status = 'queued' AND t.id = runs.thread_id
   RETURNING runs.id, runs.step, runs.fence, next_seq - 1 AS seq),
 e AS (

@@ -119,7 +119,7 @@ INVARIANTS: Final = (
         """
         SELECT c.run_id, c.step FROM calls c LEFT JOIN model_calls m
           ON m.run_id = c.run_id AND m.step = c.step AND m.decision = 'dispatch'
-        WHERE m.run_id IS NULL""",
+        WHERE m.run_id IS NULL AND c.refreshes IS NULL""",
     ),
     Invariant(
         "open_model_call",
@@ -222,8 +222,16 @@ INVARIANTS: Final = (
         "positions of a step have a gap",
         "a call of the model's reply is missing",
         """
-        SELECT run_id, step FROM calls GROUP BY run_id, step
+        SELECT run_id, step FROM calls WHERE refreshes IS NULL GROUP BY run_id, step
         HAVING min(position) <> 1 OR max(position) <> count(*)""",
+    ),
+    Invariant(
+        "refreshed_change",
+        "a refresh of a change has been started",
+        "a change may have been made twice in the name of reading it again",
+        """
+        SELECT f.id FROM calls f JOIN calls c ON c.id = f.refreshes
+        WHERE c.effect = 'mutation' AND f.attempt > 0""",
     ),
     Invariant(
         "delivery_count",

@@ -21,7 +21,7 @@ SELECT c.step, c.tool, c.effect, encode(e.sha256, 'hex') AS result,
   CASE WHEN length(c.args_text) <= {COMPARED_CHARS} THEN c.args_text
     ELSE '{HASH_MARK}' || encode(c.args_sha, 'hex') END AS arguments
 FROM model_calls m
-JOIN calls c ON c.run_id = m.run_id AND c.step = m.step
+JOIN calls c ON c.run_id = m.run_id AND c.step = m.step AND c.refreshes IS NULL
 JOIN evidence e ON e.call_id = c.id
 WHERE m.run_id = %(run_id)s AND m.step >= %(from_step)s AND m.step < %(step)s
   AND m.decision = 'dispatch' AND m.steers = %(steers)s AND c.source_rev = %(source_rev)s

@@ -11,10 +11,12 @@ from loop.budget import USUAL_OUTPUT_RESERVE, USUAL_WINDOW
 from loop.cutting import kept_from
 from loop.policy import Policy
 from loop.shape import SHORT_CHARS, WHOLE, Place, Shape
-from loop.transcript import RecordedSummary, RunRecord, offered_tools
+from loop.transcript import RecordedRun, RecordedSummary, RunRecord, offered_tools
 from models import earlier_runs
 from models.database import Database, Row
+from models.hot_refresh import SHOWN
 from models.recorded import PICTURES, Corrections, recorded_steps
+from models.refreshed import Shown, refreshed, with_refreshed
 from models.schema import parse_stored
 from umbel.contracts import RunId, ThreadId
 from umbel.errors import ContractMismatch, InvariantBroken
@@ -26,7 +28,9 @@ SELECT s.run_id, r.thread_id, s.model, s.wire, s.instructions, s.policy,
   s.workspace, s.agent, s.traceparent, r.policy_rev, s.window_tokens, s.reserve_tokens,
   s.takes_pictures,
   EXISTS (SELECT 1 FROM entries e WHERE e.thread_id = r.thread_id AND e.run_id <> r.id)
-    AS has_company
+    AS has_company,
+  EXISTS (SELECT 1 FROM evidence_sources x WHERE x.thread_id = r.thread_id AND x.run_id <> r.id)
+    AS has_sourced_company
 FROM run_specs s JOIN runs r ON r.id = s.run_id WHERE s.run_id = %(run_id)s
 """
 _REQUEST: Final = """
@@ -53,6 +57,7 @@ SELECT c.id, c.step, c.tool, c.args_text, CASE
   {PICTURES.format(condition="%(takes_pictures)s AND c.step >= %(pruned_step)s", evidence="e")}
 FROM calls c LEFT JOIN evidence e ON e.call_id = c.id
 WHERE c.run_id = %(run_id)s AND c.step >= %(first_step)s AND c.step < %(step)s
+  AND c.refreshes IS NULL
 ORDER BY c.step, c.position
 """  # noqa: S608 - constant text, no input
 _SUMMARY: Final = """
@@ -95,6 +100,8 @@ class RunSpec:
     """Whether its model does; else they are only named."""
     has_company: bool = False
     """Its thread had other runs when this was read: those before it are part of its record."""
+    has_sourced_company: bool = False
+    """Results of theirs rest on sources, and may have been read again."""
 
     def tool(self, name: str) -> dict[str, Any] | None:
         """The frozen form of one offered tool."""
@@ -162,6 +169,7 @@ def load_spec(database: Database, run_id: RunId) -> RunSpec:
         reserve_tokens=row["reserve_tokens"],
         takes_pictures=row["takes_pictures"],
         has_company=row["has_company"],
+        has_sourced_company=row["has_sourced_company"],
     )
 
 
@@ -183,13 +191,19 @@ def load_sent_request(
 
 
 def load_record(
-    database: Database, spec: RunSpec, step: int, steers: int = 0, shape: Shape = WHOLE
+    database: Database,
+    spec: RunSpec,
+    step: int,
+    steers: int = 0,
+    shape: Shape = WHOLE,
+    source_rev: int = 0,
 ) -> RunRecord:
     """Everything the request of `step` is built from: the steps before it, all settled.
 
-    Of the corrections it holds the first `steers`, each before the first reply that heard of it. A
-    run that is not its thread's first knows the ones before it. What the shape leaves out is not
-    in it, and mostly not read.
+    Of the corrections it holds the first `steers`, each before the first reply that heard of it. Of
+    results that were read again it holds the newest up to `source_rev`. A run that is not its
+    thread's first knows the ones before it. What the shape leaves out is not in it, and mostly not
+    read.
 
     Raises:
         InvariantBroken: a call of an earlier step has no result, a stored reply does not parse, or
@@ -205,11 +219,16 @@ def load_record(
         "pruned_step": _step_in(spec.run_id, shape.pruned_before),
         "summary": shape.summary,
         "takes_pictures": spec.takes_pictures,
+        "source_rev": source_rev,
     }
     statements = [_ENTRIES, _REPLIES, _RESULTS, _STEERS, _SUMMARY]
     if spec.has_company and not is_alone:
         statements += _COMPANY
+    has_refreshed = source_rev > 0 or spec.has_sourced_company
+    if has_refreshed:
+        statements.append(SHOWN)
     found = database.run(*((statement, parameters) for statement in statements))
+    shown = refreshed(found.pop()) if has_refreshed else {}
     requests, replies, results, corrected, summarised, *company = found
     for row in results:
         if row["view"] is None:
@@ -218,11 +237,11 @@ def load_record(
     corrections = Corrections(corrected)
     if summary is not None and is_alone:
         summary = replace(summary, corrections=corrections.heard(summary.steers))
-    steps = recorded_steps(replies, results, corrections)
+    steps = recorded_steps(replies, with_refreshed(results, shown), corrections)
     record = RunRecord(
         model=spec.model,
         instructions=spec.instructions,
-        earlier=earlier_runs.earlier_runs(*company) if company else (),
+        earlier=_earlier(company, shown) if company else (),
         requests=tuple(row["text"] for row in requests),
         steps=steps,
         corrections=corrections.heard(steers),
@@ -249,3 +268,8 @@ def _summary_of(shape: Shape, rows: list[Row]) -> RecordedSummary | None:
         raise InvariantBroken(f"The summary {shape.summary!r} of a request is not in the record.")
     row = rows[0]
     return RecordedSummary(row["text"], row["unresolved"], steers=row["steers"])
+
+
+def _earlier(company: list[list[Row]], shown: Shown) -> tuple[RecordedRun, ...]:
+    requests, replies, results, steers = company
+    return earlier_runs.earlier_runs(requests, replies, with_refreshed(results, shown), steers)

@@ -128,6 +128,11 @@ runs = Table(
     Column("calls_used", Integer, nullable=False, server_default="0"),
     Column("steer_rev", Integer, nullable=False, server_default="0"),
     Column("source_rev", Integer, nullable=False, server_default="0"),
+    Column(
+        "stale_step",
+        Integer,
+        comment="from this step on: whether sources have changed is looked at before it is asked",
+    ),
     Column("auth_rev", Integer, nullable=False, server_default="0"),
     Column("stop_at", Moment),
     Column(

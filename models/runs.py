@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from loop.budget import USUAL_OUTPUT_RESERVE, USUAL_WINDOW
 from models.input_checks import check_id, check_input
 from models.same_request import refuse_other_request
-from models.tables import entries, events, run_specs, runs, threads, workers
+from models.tables import entries, events, evidence_sources, run_specs, runs, threads, workers
 from umbel.contracts import Principal, RunId, ThreadId, new_id
 from umbel.errors import IdReused, NotFound
 from umbel.names import RunStatus, WireName
@@ -93,6 +93,7 @@ def accept_run(
     must_approve = lock_thread(connection, thread, request)
     is_queued = active_run(connection, thread) is not None
     columns = {"owner_must_approve": must_approve, **_place(is_queued=is_queued)}
+    columns["stale_step"] = 1 if rests_on_sources(connection, thread) else None
     _insert_run(connection, request, run_id, thread, columns)
     return Accepted(run_id, thread, is_new=True, is_queued=is_queued)
 
@@ -128,6 +129,12 @@ def lock_thread(connection: Connection, thread: ThreadId, request: RunRequest) -
     if row is None or (row.tenant, row.owner) != whose:
         raise NotFound(f"There is no thread {thread!r}.")
     return bool(row.owner_must_approve)
+
+
+def rests_on_sources(connection: Connection, thread: ThreadId) -> bool:
+    """Whether a result of the thread rests on what may have changed since."""
+    query = select(evidence_sources.c.call_id).where(evidence_sources.c.thread_id == thread)
+    return connection.execute(query.limit(1)).first() is not None
 
 
 def active_run(connection: Connection, thread: ThreadId) -> RunId | None:

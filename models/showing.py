@@ -79,7 +79,8 @@ class ShownAttempt:
 
 def calls_of(connection: Connection, run_id: RunId) -> list[ShownCall]:
     """Every tool call of a run, in the order the model asked."""
-    query = _CALLS.where(calls.c.run_id == run_id).order_by(calls.c.step, calls.c.position)
+    asked = _CALLS.where(calls.c.run_id == run_id, calls.c.refreshes.is_(None))
+    query = asked.order_by(calls.c.step, calls.c.position)
     return [_call_of(row) for row in connection.execute(query).mappings()]
 
 

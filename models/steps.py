@@ -36,7 +36,7 @@ class Claim:
     fence: int
     worker: WorkerId
     attempt: int
-    """The model call row that this claim opened, or the one whose reply waits to be applied."""
+    """The model call row that this claim opened, or whose reply waits to be applied; 0: none."""
     claims: int
     """Claims of this step since its last decision, this one included."""
     failures: int
@@ -59,6 +59,8 @@ class Claim:
     """Times that a resume has set other limits."""
     sent: LastSent = field(default=NOTHING_SENT, compare=False)
     """The run's latest request."""
+    is_stale: bool = False
+    """Nobody is asked under it: first it is looked at what has become of the run's sources."""
     waited_seconds: float | None = field(default=None, compare=False)
     """From ready to this claim; None: it had to wait, or nobody knows since when."""
 
@@ -336,7 +338,7 @@ def _claim_of(row: Row, worker: WorkerId, sent: LastSent) -> Claim:
         step=row["step"],
         fence=row["fence"],
         worker=worker,
-        attempt=row["stored_attempt"] or row["opened_attempt"],
+        attempt=row["stored_attempt"] or row["opened_attempt"] or 0,
         claims=row["attempts"],
         failures=row["failures"],
         corrections=row["corrections"],
@@ -350,6 +352,7 @@ def _claim_of(row: Row, worker: WorkerId, sent: LastSent) -> Claim:
         owner=row["owner"],
         owner_must_approve=row["owner_must_approve"],
         policy_rev=row["policy_rev"],
+        is_stale=row["is_stale"],
         waited_seconds=row["waited_seconds"],
         sent=sent,
     )

@@ -8,7 +8,8 @@ from models.database import Database
 from umbel.contracts import RunId
 
 _STANDING: Final = """
-SELECT id, fence, steer_rev, stop_at IS NOT NULL AS is_stopped FROM runs WHERE id = ANY(%(ids)s)
+SELECT id, fence, steer_rev, source_rev, stop_at IS NOT NULL AS is_stopped FROM runs
+WHERE id = ANY(%(ids)s)
 """
 
 
@@ -18,6 +19,7 @@ class Standing:
 
     fence: int
     steer_rev: int
+    source_rev: int
     is_stopped: bool
 
 
@@ -25,6 +27,8 @@ def standing_of(database: Database, run_ids: Iterable[RunId]) -> dict[RunId, Sta
     """How these runs stand now."""
     [rows] = database.run((_STANDING, {"ids": list(run_ids)}))
     return {
-        RunId(row["id"]): Standing(row["fence"], row["steer_rev"], row["is_stopped"])
+        RunId(row["id"]): Standing(
+            row["fence"], row["steer_rev"], row["source_rev"], row["is_stopped"]
+        )
         for row in rows
     }

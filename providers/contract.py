@@ -9,7 +9,7 @@ from loop.request import ModelRequest
 from loop.response import ModelTurn
 
 DeltaKind = Literal["text", "reasoning", "call"]
-AbortReason = Literal["stall", "stop", "steer", "lease_lost", "drain"]
+AbortReason = Literal["stall", "stop", "steer", "source", "lease_lost", "drain"]
 
 
 RequestForm = dict[str, str | bool]

@@ -16,6 +16,7 @@ from models.approvals import expire_approvals
 from models.calls import MAX_READ_ATTEMPTS, CallRow, Settled, give_up, load_call
 from models.captures import sweep_captures
 from models.database import Database
+from models.sources import tell_runs, untold_notices
 from models.sweeping import (
     DueCall,
     Room,
@@ -41,6 +42,8 @@ from umbel.tallies import LEASES_LOST, RUNS_SETTLED, UNKNOWN_OUTCOMES, Tallies
 log: Final = logging.getLogger(__name__)
 
 BATCH: Final = 200
+NOTICES: Final = 20
+"""Changed sources that are told of in one sweep, at most."""
 
 LOST_READ: Final = (
     '{"error":{"code":"worker_lost","message":"The workers that ran this call were lost, '
@@ -113,6 +116,7 @@ class Sweeper:
             taken = freed = unknown = 0
             if self.outages.is_over_for(self.dead_after_seconds + 5):
                 taken, freed, unknown = self._take_from_the_dead()
+            self._tell_of_sources()
             return Swept(taken, freed, unknown, self._ring())
         except Unavailable:
             self.outages.note_outage()
@@ -143,6 +147,18 @@ class Sweeper:
         if sweep_captures(self.database, limit=BATCH):
             fault("sweep.captures")
         return taken, freed, len(unknown)
+
+    def _tell_of_sources(self) -> None:
+        """Tell the runs of changed sources whose teller has died on the way."""
+        notices = untold_notices(
+            self.database, after_seconds=self.ring_after_seconds, limit=NOTICES
+        )
+        for notice in notices:
+            for told in tell_runs(self.database, notice):
+                if told.next_step is not None:
+                    self.bell.ring_step(told.run_id, told.next_step)
+                if told.is_paused:
+                    self.on_settled(told.run_id)
 
     def tidy(self) -> None:
         """Rare work: forget processes that ended long ago."""

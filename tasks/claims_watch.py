@@ -130,4 +130,6 @@ def _reason(claim: Claim, standing: Standing | None) -> AbortReason | None:
         return "lease_lost"
     if standing.is_stopped:
         return "stop"
-    return "steer" if standing.steer_rev > claim.steer_rev else None
+    if standing.steer_rev > claim.steer_rev:
+        return "steer"
+    return "source" if standing.source_rev > claim.source_rev else None

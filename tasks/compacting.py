@@ -50,8 +50,8 @@ class Compaction:
 
     def load(self, shape: Shape) -> RunRecord:
         """The record in a shape."""
-        claim = self.claim
-        return load_record(self.runtime.database, self.spec, claim.step, claim.steers, shape)
+        claim, database = self.claim, self.runtime.database
+        return load_record(database, self.spec, claim.step, claim.steers, shape, claim.source_rev)
 
     def reach(self, point: str) -> None:
         """A fault point of this run."""
@@ -119,6 +119,7 @@ def _ask(compaction: Compaction, record: RunRecord, sources: Sources, shape: Sha
         tools_sha=spec.tools_sha,
         through_step=claim.step - 1,
         steers=claim.steers,
+        source_rev=claim.source_rev,
         shape=shape,
         weight=weigh(request),
         sources=sources,

@@ -44,6 +44,7 @@ class FittedRequest:
             through_step=claim.step - 1,
             steers=claim.steers,
             mistake=claim.sent.mistake_at(claim.step),
+            source_rev=claim.source_rev,
             shape=self.shape,
             weight=self.weight,
             refused=self.refused,
@@ -64,7 +65,7 @@ def fit_request(
     scale = _scale(runtime, spec, refused)
     shape = claim.sent.shape()
     mistake = claim.sent.mistake_at(claim.step)
-    record = load_record(runtime.database, spec, claim.step, claim.steers, shape)
+    record = load_record(runtime.database, spec, claim.step, claim.steers, shape, claim.source_rev)
     record = replace(record, mistake=mistake)
     reducers = spec.policy.reducers
     plan = plan_request(_reducing(record, scale, spec), shape, reducers)

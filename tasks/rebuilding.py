@@ -65,7 +65,14 @@ def rebuild_request(
 
 
 def _request_of(database: Database, spec: RunSpec, manifest: RequestManifest) -> ModelRequest:
-    record = load_record(database, spec, manifest.through_step + 1, manifest.steers, manifest.shape)
+    record = load_record(
+        database,
+        spec,
+        manifest.through_step + 1,
+        manifest.steers,
+        manifest.shape,
+        manifest.source_rev,
+    )
     if manifest.sources is None:
         return build_request(replace(record, mistake=manifest.mistake), manifest.shape)
     return summary_request(

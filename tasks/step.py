@@ -34,6 +34,7 @@ from tasks.giving_back import (
 )
 from tasks.persisting import persist
 from tasks.planning import pause_after_mistakes, plan_calls
+from tasks.refreshing import refresh
 from tasks.runtime import Runtime
 from tasks.step_line import line_of
 from tasks.streaming import StreamGivenUp
@@ -138,8 +139,8 @@ def _carry_claimed(runtime: Runtime, claim: Claim) -> StepOutcome:
         detail = str(given_up)
         # At a drain hundreds end at once: the sweeper's next tick rings for them all.
         back = hand_back(runtime, claim, wait_seconds=0, detail=detail, is_failure=False)
-        # Its author waits for the next request.
-        is_due = back is not None and back.ended is None and detail == "steer"
+        # Its author waits for the next request, or it has just lost its ground.
+        is_due = back is not None and back.ended is None and detail in ("steer", "source")
         return StepOutcome(f"handed back: {detail}", Applied(next_step=step if is_due else None))
     except ContractMismatch as mismatch:
         return _paused_unsent(runtime, claim, Pause("contract_mismatch", str(mismatch)))
@@ -157,6 +158,8 @@ def _paused_unsent(runtime: Runtime, claim: Claim, pause: Pause) -> StepOutcome:
 def _carry(runtime: Runtime, claim: Claim) -> StepOutcome:
     """From the claim to the committed decision."""
     spec = runtime.specs.get(claim.run_id, claim.policy_rev)
+    if claim.is_stale:
+        return StepOutcome(*refresh(runtime, claim, spec))
     if claim.stored_reply is not None:
         exchange = Exchange(claim.stored_reply, None, None, None)
         runtime.tracer.reply_applied(claim, spec)

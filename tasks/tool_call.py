@@ -101,7 +101,7 @@ def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool, asked_
         outcome = _too_late(started, asked_at) or _run(runtime, started, tool, context, code)
         span.ended(outcome)
     fault("call.effect_done", call_id=started.call.call_id, run_id=started.call.run_id)
-    settled = _settle(runtime, started, spec, outcome, context.resources)
+    settled = _settle(runtime, started, spec, outcome, context)
     return f"{type(outcome).__name__.lower()}, {'recorded' if settled else 'too late'}"
 
 
@@ -195,19 +195,19 @@ def _settle(
     started: Started,
     spec: RunSpec,
     outcome: ToolOutcome,
-    resources: tuple[str, ...],
+    context: RunToolContext,
 ) -> Settled | None:
     """Store the outcome and join; ring for whatever is ready now."""
     call = started.call
     fault("call.receipt_pre", call_id=call.call_id, run_id=call.run_id)
     try:
-        settled = _write_outcome(runtime, started, spec, outcome, resources)
+        settled = _write_outcome(runtime, started, spec, outcome, context)
     except Exception:
         # A living worker must not sit on a call: what cannot be stored is replaced by what can.
         log.exception(
             "outcome not storable", extra={"run_id": call.run_id, "call_id": call.call_id}
         )
-        settled = _write_outcome(runtime, started, spec, _instead_of(call, outcome), resources)
+        settled = _write_outcome(runtime, started, spec, _instead_of(call, outcome), context)
     fault("call.receipt_post", call_id=call.call_id, run_id=call.run_id)
     _count(runtime, call, settled, outcome)
     ring_for(runtime, call, settled)
@@ -219,14 +219,15 @@ def _write_outcome(
     started: Started,
     spec: RunSpec,
     outcome: ToolOutcome,
-    resources: tuple[str, ...],
+    context: RunToolContext,
 ) -> Settled | None:
+    resources, sources = context.resources, context.sources
     match outcome:
         case Unknown():
             view = ""
         case _:
             view = _view_of(outcome, spec, call_id=started.call.call_id)
-    return persist(lambda: settle(runtime.database, started, outcome, view, resources))
+    return persist(lambda: settle(runtime.database, started, outcome, view, resources, sources))
 
 
 def _view_of(outcome: Returned | Refused | Errored | Skipped, spec: RunSpec, call_id: str) -> str:

@@ -9,6 +9,7 @@ from models.database import Database
 from models.evidence import ThreadEvidence
 from tasks.drain_reads import ToolCode
 from tools.resources import check_resource
+from tools.sources import NamedSources
 from tools.web.client import Web, WebAccess
 from tools.workspace import DirectoryWorkspace
 from umbel.errors import Misconfigured, Unavailable
@@ -37,6 +38,7 @@ class RunToolContext:
         self._code = code
         self._workspace: Workspace | None = None
         self._resources: list[str] = []
+        self._sources = NamedSources()
         self._last_progress = time.monotonic()
 
     @property
@@ -102,6 +104,15 @@ class RunToolContext:
         """Name a thing this call made or changed outside."""
         check_resource(resource_id, len(self._resources))
         self._resources.append(resource_id)
+
+    @property
+    def sources(self) -> dict[str, str | None]:
+        """The sources that the tool has named so far, with their revisions."""
+        return self._sources.revisions
+
+    def source(self, kind: str, source_id: str, revision: str | None) -> None:
+        """Name something that the result rests on."""
+        self._sources.add(kind, source_id, revision)
 
     def progress(self, note: str = "") -> None:  # noqa: ARG002 - shown once tools have a live stream
         """Reset the stall clock; a read of a worker that ends is cut short here."""

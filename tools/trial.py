@@ -12,6 +12,7 @@ from tools.capture import MemoryCapture
 from tools.definition import Tool, from_function
 from tools.execution import run_tool
 from tools.resources import check_resource
+from tools.sources import NamedSources
 from tools.web.client import Web, WebAccess
 from tools.workspace import DirectoryWorkspace
 from umbel.errors import InvalidInput, NotFound
@@ -65,6 +66,8 @@ class TrialContext:
     """What the tool said through `progress`."""
     resources: list[str] = field(default_factory=list)
     """What the tool recorded through `record_resource`."""
+    sources: NamedSources = field(default_factory=NamedSources)
+    """What the tool named through `source`."""
     stall_seconds: float = DEFAULT_STALL_SECONDS
     is_ending: bool = False
     web_access: WebAccess = field(default_factory=lambda: WebAccess(AllowList()))
@@ -85,6 +88,10 @@ class TrialContext:
         """Keep the id."""
         check_resource(resource_id, len(self.resources))
         self.resources.append(resource_id)
+
+    def source(self, kind: str, source_id: str, revision: str | None) -> None:
+        """Keep the source."""
+        self.sources.add(kind, source_id, revision)
 
     def progress(self, note: str = "") -> None:
         """Keep the note."""

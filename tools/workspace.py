@@ -130,6 +130,10 @@ class DirectoryWorkspace:
                 os.close(folder)
         return len(data)
 
+    def source_id(self, path: str) -> str:
+        """The absolute path of a file; links in the path of the root are followed."""
+        return str(self._root.joinpath(*split_path(path)))
+
     @contextmanager
     def _open_root(self) -> Iterator[int]:
         try:

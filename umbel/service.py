@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from models.follow_ups import FollowedUp, HandedOver
     from models.runs import Accepted, RunRow
     from tasks.owner_verbs import CallDecided, ReceiptVerified, RunResumed, RunSteered, RunStopped
+    from tasks.source_notices import SourceNoted
 
 _LOOK_SECONDS: Final = 0.2
 
@@ -56,8 +57,8 @@ class Service:
         room = queue_room(self._settings, self._database, client)
         self._ringer = Ringer(make_app(self._settings), room)
         self._principal = Principal(tenant=self._settings.tenant, user=self._settings.user)
-        wake_ups = WakeUps(client, prefix=self._settings.redis_prefix)
-        self._verbs = OwnerVerbs(self._database, self._ringer, wake_ups, self._principal)
+        self._wake_ups = WakeUps(client, prefix=self._settings.redis_prefix)
+        self._verbs = OwnerVerbs(self._database, self._ringer, self._wake_ups, self._principal)
 
     def enqueue(  # noqa: PLR0913 - one keyword for each thing a caller may say
         self,
@@ -248,6 +249,37 @@ class Service:
         from models.sharing import share_thread
 
         share_thread(self._database, ThreadId(thread_id), self._principal, collaborators)
+
+    def note_source(
+        self,
+        source: str,
+        *,
+        revision: str | None = None,
+        is_deleted: bool = False,
+        reason: str = "",
+    ) -> "SourceNoted":
+        """Say that something outside has changed: runs that rest on it read it again.
+
+        Their results are read again before they ask the model next, and what they have not
+        committed yet is decided anew; what waits to change something is not started. Safe to
+        repeat.
+
+        Args:
+            source: `kind:id`, as the tools name it, such as `file:/srv/plans/a.md`.
+            revision: which it has now. Whole numbers have an order: older ones are ignored.
+            is_deleted: it is gone; its results become gaps that the model is told of.
+            reason: said beside such a gap.
+
+        Raises:
+            InvalidInput: the source is none, or a text cannot be stored.
+            Unavailable: PostgreSQL does not answer; repeat it.
+        """
+        from models.sources import Notice
+        from tasks.source_notices import note_source
+
+        notice = Notice(source, revision, is_deleted, reason)
+        ring, tenant = self._ringer.ring_step, self._settings.tenant
+        return note_source(self._database, self._wake_ups, ring, tenant, notice)
 
     def get(self, run_id: str) -> "RunRow":
         """The run as it stands.

@@ -158,6 +158,10 @@ class Workspace(Protocol):
         """Replace a file atomically, making its folders; returns the bytes written."""
         ...
 
+    def source_id(self, path: str) -> str:
+        """What a file is called by others, for `ToolContext.source`: its absolute path."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
@@ -262,6 +266,24 @@ class ToolContext(Protocol):
 
         Raises:
             InvalidInput: too many, too long, or empty.
+        """
+        ...
+
+    def source(self, kind: str, source_id: str, revision: str | None) -> None:
+        """Name something that the result rests on and that may change later: `kind:source_id`.
+
+        When somebody says that it has (`umbel sources changed`), the result is read again, by the
+        same call, before the model is asked next. A change names what it has changed, so that word
+        of its own doing is no news to its run. At most 100 for a call.
+
+        Args:
+            kind: such as `file` or `page`: small letters, digits, `_` and `-`.
+            source_id: the same for everybody who means it: an absolute path, an address.
+            revision: what was read or written. Whole numbers have an order; of other texts (a
+                hash, an ETag) it only counts whether they are the same. None: it is gone.
+
+        Raises:
+            InvalidInput: a part is empty or too long, or it is one source too many.
         """
         ...
 

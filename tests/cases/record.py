@@ -27,7 +27,7 @@ SELECT c.id, c.model_id, c.step, c.position, c.tool, c.effect, c.state, c.args_t
     WHERE b.capture_id = e.capture_id)) AS body,
   (SELECT count(*) FROM pictures p WHERE p.capture_id = e.capture_id) AS pictures
 FROM calls c LEFT JOIN evidence e ON e.call_id = c.id LEFT JOIN receipts x ON x.call_id = c.id
-WHERE c.run_id = %(run_id)s ORDER BY c.step, c.position
+WHERE c.run_id = %(run_id)s AND c.refreshes IS NULL ORDER BY c.step, c.position
 """
 _EVENTS: Final = """
 SELECT seq, kind, ref, data, fence, at FROM events WHERE run_id = %(run_id)s ORDER BY seq
@@ -39,7 +39,11 @@ _DELIVERIES: Final = """
 SELECT id, destination, kind, state, body, external_id, delivered_at
 FROM deliveries WHERE run_id = %(run_id)s ORDER BY id
 """
-_CALL: Final = "SELECT model_id FROM calls WHERE id = %(call_id)s"
+# A refresh is the call that the model made, once more.
+_CALL: Final = """
+SELECT coalesce(o.model_id, c.model_id) AS model_id
+FROM calls c LEFT JOIN calls o ON o.id = c.refreshes WHERE c.id = %(call_id)s
+"""
 _WORKING: Final = """
 SELECT DISTINCT w.pid FROM workers w WHERE w.id IN (
   SELECT holder FROM runs WHERE id = %(run_id)s

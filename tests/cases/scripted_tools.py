@@ -76,6 +76,10 @@ def _function(name: str) -> Callable[..., object]:
 
 def _act(action: Mapping[str, Any], visit: Mapping[str, str], context: ToolContext) -> object:
     while not action.keys() & {"result", "stream"}:
+        if "source" in action:
+            context.source("note", visit["run_id"], action["source"])
+            action = action["then"]
+            continue
         if "raise" in action:
             raise _exception(action["raise"])
         _pass_time(action, context)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from models.database import Database
 from models.owner import resume_run, steer_run, stop_run, verify_receipt
+from models.sources import Notice, record_notice, tell_runs
 from tests.cases.case_file import Case
 from tests.cases.record import Record, read_record
 from tests.cases.system import accept_case
@@ -79,6 +80,21 @@ def _verify(database: Database, errand: Errand) -> None:
             )
 
 
+def _notice(database: Database, errand: Errand) -> None:
+    """Say that the source of the run has changed; of one that was accepted, once it was read."""
+    if "accept" not in errand.verbs:
+        wait_until(lambda: _has_read(database, errand.run_id), LONGEST_SECONDS, "it is read")
+    _, untold = record_notice(database, OWNER.tenant, Notice(f"note:{errand.run_id}", "2"))
+    if untold is not None:
+        list(tell_runs(database, untold))
+
+
+def _has_read(database: Database, run_id: str) -> bool:
+    query = "SELECT FROM evidence_sources WHERE run_id = %(run_id)s"
+    [rows] = database.run((query, {"run_id": run_id}))
+    return bool(rows)
+
+
 def _resume(database: Database, errand: Errand) -> None:
     _settled(database, errand.run_id)
     resume_run(database, errand.run_id, OWNER)
@@ -91,6 +107,7 @@ VERBS: Final[Mapping[str, Callable[[Database, Errand], None]]] = {
     "steer": _steer,
     "verify": _verify,
     "resume": _resume,
+    "notice": _notice,
 }
 
 

@@ -49,6 +49,8 @@ def a_run_with(tool: Tool, title: str) -> Case:
     """
     is_thick = tool == "thick_note"
     turns = [asks((call, tool)) for call in (("c1", "c2") if is_thick else ("c1",))]
+    if tool == "source_and_mail":
+        turns = [asks(("c1", "read_source"), ("c2", "slow_mail"))]
     run: dict[str, Any] = {"model": _NARROW} if is_thick else {}
     case = a_case(title, [*turns, text()], **run)
     case.data["tools"] = [*_tools(case), _like(case, "lost_tool", {"result": "ok"})]
@@ -69,7 +71,8 @@ def _tools(case: Case) -> list[dict[str, Any]]:
     slow = _like(case, "slow_mail", {"progress": slowly, "then": {"result": "ok"}})
     long = _like(case, "long_note", {"stream": {"piece": "A line of a note.\n", "times": 20_000}})
     thick = _like(case, "thick_note", {"result": _THICK})
-    return [*case.tools, {**slow, "effect": "mutation"}, long, thick]
+    sourced = _like(case, "read_source", {"source": "1", "then": {"result": "ok"}})
+    return [*case.tools, {**slow, "effect": "mutation"}, long, thick, sourced]
 
 
 def _like(case: Case, name: str, behaviour: dict[str, Any]) -> dict[str, Any]:

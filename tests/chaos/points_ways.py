@@ -8,9 +8,20 @@ from typing import Final, Literal
 from tests.chaos.crash_hook import ANY, BEAT, Action
 from umbel.faults import POINTS
 
-Tool = Literal["read_note", "send_mail", "slow_mail", "long_note", "thick_note", "lost_tool"]
-"""A read, a change, a change that reports progress, a read in chunks, a read that nobody has."""
-Verb = Literal["accept", "follow_on", "stop", "steer", "verify", "resume"]
+Tool = Literal[
+    "read_note",
+    "send_mail",
+    "slow_mail",
+    "long_note",
+    "thick_note",
+    "lost_tool",
+    "read_source",
+    "source_and_mail",
+]
+"""A read, a change, a change that reports progress, a read in chunks, a large read, a read
+that nobody has, a read that names its source, the same beside a slow change.
+"""
+Verb = Literal["accept", "follow_on", "stop", "steer", "verify", "resume", "notice"]
 
 OF_RUN: Final = "run"
 ACTIONS: Final[Sequence[Action]] = ("kill", "pause", "raise", "delay")
@@ -95,6 +106,8 @@ REFUSED: Final = Way(leads=(Order("ring.pre_send", "refuse", BEAT),))
 STEERED: Final = Way(verbs=("accept", "steer"))
 STOPPED: Final = Way(verbs=("accept", "stop"))
 RESUMED: Final = Way(verbs=("accept", "stop", "resume"))
+NOTICED: Final = Way("read_source", verbs=("notice", "accept"))
+TOLD: Final = Way("source_and_mail", verbs=("accept", "notice"))
 VERIFIED: Final = Way(leads=ABANDONED.leads, verbs=("accept", "verify", "resume"))
 
 WAYS: Final[Mapping[str, tuple[Way, ...]]] = {
@@ -126,6 +139,9 @@ WAYS: Final[Mapping[str, tuple[Way, ...]]] = {
     "stop.post_commit": (STOPPED,),
     "steer.post_commit": (STEERED,),
     "verify.post_commit": (VERIFIED,),
+    **dict.fromkeys(("refresh.begin_pre", "refresh.begin_post"), (NOTICED,)),
+    "source.recorded": (NOTICED,),
+    "source.told": (TOLD,),
     "resume.post_commit": (RESUMED,),
 }
 """The runs that come to each point."""
@@ -133,7 +149,8 @@ WAYS: Final[Mapping[str, tuple[Way, ...]]] = {
 OF_ANYBODY: Final = frozenset(
     point
     for point in POINTS
-    if point in ("call.received", "next.marked", "ring.pre_send", "ring.post_send")
+    if point
+    in ("call.received", "next.marked", "ring.pre_send", "ring.post_send", "source.recorded")
     or (point.startswith("sweep.") and "give_up" not in point)
 )
 """Points that know no run: whoever comes first is hurt, and its runs only lose time by it."""
@@ -145,7 +162,8 @@ _OF_WAY: Final = {
     DEADLY: UNREAD,
     THICK: SUMMARISED,
     **dict.fromkeys((ABANDONED, LEFT_CHANGE, FOLLOWED), UNSENT),
-    **dict.fromkeys((STEERED, STOPPED, RESUMED, VERIFIED), None),
+    **dict.fromkeys((STEERED, STOPPED, RESUMED, VERIFIED, TOLD), None),
+    NOTICED: READ_AGAIN,
 }
 _DIES_OR_RAISES: Final = ("kill", "raise")
 _EXACTLY: Final[Mapping[tuple[str, str, str], Ends]] = {

@@ -221,7 +221,8 @@ def call_ids(database: Database, run_id: RunId, step: int = 1) -> list[CallId]:
     """The calls of a step in the model's order."""
     rows = query(
         database,
-        "SELECT id FROM calls WHERE run_id = %(id)s AND step = %(step)s ORDER BY position",
+        "SELECT id FROM calls WHERE run_id = %(id)s AND step = %(step)s AND refreshes IS NULL"
+        " ORDER BY position",
         id=run_id,
         step=step,
     )

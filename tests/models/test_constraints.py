@@ -132,6 +132,17 @@ CASES = [
     ("steers_mode", "UPDATE steers SET mode = 'odd'"),
     ("steers_state", "UPDATE steers SET state = 'odd', settled_at = now()"),
     ("steers_settled", "UPDATE steers SET state = 'applied'"),
+    ("calls_refresh", f"UPDATE calls SET refreshes = 'call_1' {READY_CALL}"),
+    ("calls_refresh", f"UPDATE calls SET position = -1 {READY_CALL}"),
+    (
+        "calls_refresh_reads",
+        f"UPDATE calls SET position = -1, refreshes = 'call_1', refresh_no = 1 {SENT}",
+    ),
+    (
+        "sources_counted",
+        "INSERT INTO sources (tenant, source, seq, is_deleted, reason, told_seq)"
+        " VALUES ('acme', 'file:/a', 1, false, '', 2)",
+    ),
     ("calls_asked", f"UPDATE calls SET state = 'awaiting_approval' {READY_CALL}"),
     ("calls_approved_first", f"UPDATE calls SET needs_approval = true {READY_CALL}"),
     (

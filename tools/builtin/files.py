@@ -53,6 +53,7 @@ def read_file(
     data = context.workspace.read_bytes(path)
     if b"\0" in data[:_BINARY_PROBE_BYTES]:
         raise InvalidInput(f"{path[:200]!r} is a binary file of {len(data)} bytes, not text.")
+    _name_source(context, path, data)
     text = data.decode("utf-8", errors="replace")
     lines = _lines(text)
     if start_line > max(1, len(lines)):
@@ -84,8 +85,15 @@ def write_file(context: ToolContext, path: Path, text: str) -> dict[str, Any]:
     except (Rejected, Unavailable) as error:
         # The workspace promises: after these the file is as it was. Definite, so say so.
         raise ToolFailed(str(error)) from error
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = _name_source(context, path, text.encode())
     return {"path": path, "size_bytes": size_bytes, "sha256": digest}
+
+
+def _name_source(context: ToolContext, path: str, data: bytes) -> str:
+    """Let the result rest on the file as it is now; its SHA-256."""
+    digest = hashlib.sha256(data).hexdigest()
+    context.source("file", context.workspace.source_id(path), digest)
+    return digest
 
 
 def _lines(text: str) -> list[str]:

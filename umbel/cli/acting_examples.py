@@ -41,6 +41,16 @@ Examples:
   umbel receipts verify call_01k9 happened "Ticket 4711 exists; made at 09:14."
   umbel receipts verify call_01k9 not_happened "No mail in the outbox of that hour."
 """
+SOURCES_CHANGED: Final = """\b
+Examples:
+  umbel sources changed file:/srv/plans/a.md
+  umbel sources changed page:https://example.org/prices --revision 17 --json
+"""
+SOURCES_DELETED: Final = """\b
+Examples:
+  umbel sources deleted file:/srv/plans/a.md
+  umbel sources deleted note:4711 --reason "Withdrawn by its author."
+"""
 APPROVALS_LIST: Final = """\b
 Examples:
   umbel approvals list

@@ -14,6 +14,7 @@ from umbel.cli.ending import ends_with_code
 from umbel.cli.options import Json, RunningData
 from umbel.cli.receipts_app import receipts
 from umbel.cli.runs_acts_app import runs
+from umbel.cli.sources_app import sources
 from umbel.cli.threads_app import threads
 from umbel.cli.usage_line import PlainUsage
 
@@ -32,6 +33,7 @@ app.add_typer(approvals, name="approvals")
 app.add_typer(receipts, name="receipts")
 app.add_typer(threads, name="threads")
 app.add_typer(authority, name="authority")
+app.add_typer(sources, name="sources")
 app.add_typer(db, name="db")
 
 

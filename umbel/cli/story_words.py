@@ -202,6 +202,18 @@ def _reported_late(told: Told, call: ShownCall) -> str:
     return f"{call.tool}: the tool's own late report ({outcome}) {agrees} the owner's word"
 
 
+def _source_changed(told: Told) -> str:
+    source = one_line(str(told.event.data.get("source")), _ARGUMENT_CHARS)
+    later = " again; the next step looks at it" if told.event.data.get("waits") else ""
+    return f"{source} has changed since it was read{later}"
+
+
+def _refreshing(told: Told) -> str:
+    again, gone = told.event.data.get("again", 0), told.event.data.get("gone", 0)
+    parts = [f"{again} results are read again" if again else "", f"{gone} noted" if gone else ""]
+    return f"before it is asked: {', '.join(part for part in parts if part)}"
+
+
 def _arguments(call: ShownCall) -> str:
     if call.args_text is None:
         return "(arguments unusable)"
@@ -225,6 +237,8 @@ _WORDS: Final[Mapping[str, Callable[[Told], str]]] = {
     "step.decided": _decided,
     "step.retry": _retried,
     "doom_loop": lambda _: "the model was told that it goes round in a circle",
+    "source.changed": _source_changed,
+    "evidence.refreshing": _refreshing,
     "step.discarded": _discarded,
     "step.fenced_out": _fenced_out,
     "step.handed_back": _handed_back,
