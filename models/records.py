@@ -37,6 +37,12 @@ _REQUEST: Final = """
 SELECT manifest, request_sha FROM model_calls
 WHERE run_id = %(run_id)s AND step = %(step)s AND attempt = %(attempt)s AND manifest IS NOT NULL
 """
+_SENT_ATTEMPT: Final = """
+SELECT attempt FROM model_calls
+WHERE run_id = %(run_id)s AND step = %(step)s AND purpose = 'main' AND manifest IS NOT NULL
+ORDER BY decision IS NOT DISTINCT FROM 'dispatch' OR decision IS NOT DISTINCT FROM 'answer' DESC,
+  attempt DESC LIMIT 1
+"""
 _ENTRIES: Final = """
 SELECT text FROM entries WHERE run_id = %(run_id)s AND kind = 'request' ORDER BY id
 """
@@ -188,6 +194,12 @@ def load_sent_request(
     parameters = {"run_id": run_id, "step": step, "attempt": attempt}
     [rows] = database.run((_REQUEST, parameters))
     return SentRequest(rows[0]["manifest"], bytes(rows[0]["request_sha"])) if rows else None
+
+
+def find_sent_attempt(database: Database, run_id: RunId, step: int) -> int | None:
+    """The attempt whose reply a step was decided from, else its latest; None: none is recorded."""
+    [rows] = database.run((_SENT_ATTEMPT, {"run_id": run_id, "step": step}))
+    return rows[0]["attempt"] if rows else None
 
 
 def load_record(

@@ -11,6 +11,7 @@ STATUS: Final = f"Only this status; may be repeated. One of {', '.join(RUN_STATU
 REASON: Final = f"Only this reason; may be repeated. One of {', '.join(REASONS)}."
 GET_SHORT: Final = "One run: facts, story, answer."
 STEPS_SHORT: Final = "Every step of a run: model attempts and calls."
+CONTEXT_SHORT: Final = "What a step sent to its model, byte for byte."
 TAIL_SHORT: Final = "Follow a run, or all of them, live."
 CREATE_SHORT: Final = "Enqueue a request on the running system."
 MIGRATE_SHORT: Final = "Bring the tables to this version; safe to repeat."
@@ -55,6 +56,14 @@ Examples:
   umbel doctor --invariants
   umbel doctor --json | jq -r 'select(.state != "ok") | .remedy'
 """
+USAGE_SHORT: Final = "What model calls used and cost: by day, agent, model, purpose, owner."
+USAGE: Final = """\b
+Examples:
+  umbel usage
+  umbel usage --by owner --by model --since 2026-03-01 --until 2026-04-01
+  umbel usage --by purpose --age 7d --agent editor
+  umbel usage --json | jq -r 'select(.type=="usage") | "\\(.day) \\(.cost_usd)"'
+"""
 FLOWER: Final = """\b
 Examples:
   UMBEL_FLOWER_AUTH=ann:secret umbel flower
@@ -77,6 +86,12 @@ RUNS_STEPS: Final = """\b
 Examples:
   umbel runs steps run_01k9
   umbel runs steps run_01k9 --json | jq '.attempts[].input_tokens'
+"""
+RUNS_CONTEXT: Final = """\b
+Examples:
+  umbel runs context run_01k9 3
+  umbel runs context run_01k9 3 | jq -r '.messages[] | "\\(.role): \\(.content)"'
+  umbel runs context run_01k9 3 --attempt 2 --json | jq .left_out
 """
 RUNS_TAIL: Final = """\b
 Examples:

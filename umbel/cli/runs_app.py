@@ -92,6 +92,33 @@ def steps_of_run(run: RunArgument, json: Json = False, data: Data = None) -> int
     return steps_command(run, data, is_json=json)
 
 
+@runs.command(
+    "context", cls=PlainUsage, short_help=examples.CONTEXT_SHORT, epilog=examples.RUNS_CONTEXT
+)
+@ends_with_code
+def context_of_step(
+    run: RunArgument,
+    step: Annotated[int, typer.Argument(min=1, metavar="STEP", help="Number of the step.")],
+    attempt: Annotated[
+        int | None,
+        typer.Option(
+            "--attempt", min=1, metavar="N", help="Of its model calls; unset: the one that counted."
+        ),
+    ] = None,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """The request that a step sent to its model: the same bytes, at any later time.
+
+    It is built again from the record and compared with the hash of what was sent. With --attempt
+    also a request that failed, or one for a summary of earlier steps. With --json what it was built
+    from stands beside it: what was left out, how large it was.
+    """
+    from umbel.cli.runs_context import context_command
+
+    return context_command(run, step, attempt, data, is_json=json)
+
+
 @runs.command("tail", cls=PlainUsage, short_help=examples.TAIL_SHORT, epilog=examples.RUNS_TAIL)
 @ends_with_code
 def tail_run(

@@ -111,6 +111,17 @@ def _resumed(told: Told) -> str:
     return f"{told.who} lets it go on at step {told.event.data.get('step')}"
 
 
+def _left_out(told: Told) -> str:
+    """What gave way, and to what."""
+    data = told.event.data
+    kept = f"steps before {data.get('first_kept_step')}"
+    if data.get("first_kept_run") != told.run.run_id:
+        kept += f" of {data.get('first_kept_run')}"
+    if told.event.kind == "context.summarised":
+        return f"{kept} give way to a summary (model call {data.get('attempt')})"
+    return f"{kept} are left out without a summary: {one_line(data.get('cause') or '')}"
+
+
 def _stopping(told: Told) -> str:
     return f"{told.who} stops it; what has been started may still end"
 
@@ -237,6 +248,8 @@ _WORDS: Final[Mapping[str, Callable[[Told], str]]] = {
     "step.decided": _decided,
     "step.retry": _retried,
     "doom_loop": lambda _: "the model was told that it goes round in a circle",
+    "context.summarised": _left_out,
+    "context.trimmed": _left_out,
     "source.changed": _source_changed,
     "evidence.refreshing": _refreshing,
     "step.discarded": _discarded,
