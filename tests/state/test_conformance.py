@@ -79,7 +79,7 @@ def test_the_product_does_what_the_mirror_does(
         ("verify_receipt", hot_owner, "VERIFY", "= 'happened' THEN quar", "<> 'x' THEN quar"),
         ("settle_change", hot_owner, "NOTE_LATE", "x.differs AND", "false AND"),
         ("settle_change", hot_settle, "SETTLE_CHANGE", "(outcome IS NOT NULL)", "false"),
-        ("settle_read", hot_settle, "SETTLE_READ", "THEN step + 1", "THEN step"),
+        ("settle_read", hot_settle, "SETTLE_READ", "THEN step + n.steps", "THEN step"),
         ("settle_change", hot_settle, "SETTLE_CHANGE", "(q.pause_reason, ", "(NULL, "),
         ("leave_call", handing_back, "LEAVE_CALL", "AND w.beat_at > now()", "AND now() > now()"),
         ("claim_step", hot, "CLAIM", "pause_reason = NULL", "pause_reason = runs.pause_reason"),

@@ -4,7 +4,7 @@ from typing import Final
 
 from alembic import op
 
-revision: Final = "0017"
+revision: Final = "0016"
 down_revision: Final = "0015"
 
 _UPGRADE: Final = """
