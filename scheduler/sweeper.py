@@ -188,9 +188,10 @@ class Sweeper:
         if settled.next_step is not None:
             self.bell.ring_step(run_id, settled.next_step)
 
-    def _count(self, run_id: RunId, ended: tuple[RunStatus, Reason] | None) -> None:
+    def _count(self, run_id: RunId, ended: tuple[RunStatus, Reason | None] | None) -> None:
         if ended is not None:
-            self.tallies.add(RUNS_SETTLED, *ended)
+            status, reason = ended
+            self.tallies.add(RUNS_SETTLED, status, reason or "")
             self.on_settled(run_id)
 
     def _ring(self) -> int:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tools.encoding import NotJson
-from tools.result import encode_result, error_text, safe_cut, view_of
+from tools.result import encode_result, error_text, view_of
+from umbel.json_text import safe_cut
 
 
 class Colour(enum.Enum):
