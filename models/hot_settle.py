@@ -149,7 +149,7 @@ WITH x AS (
   FOR UPDATE),
 p AS (
   UPDATE receipts SET outcome = %(outcome)s, is_late = (outcome IS NOT NULL),
-    resources = %(resources)s::jsonb, closed_at = clock_timestamp()
+    resources = coalesce(%(resources)s::jsonb, resources), closed_at = clock_timestamp()
   FROM x WHERE receipts.call_id = x.id),
 c AS (
   UPDATE calls k SET settled_at = clock_timestamp(), state = CASE %(outcome)s

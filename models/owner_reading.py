@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from models.database import Database
+from models.database import Database, Row
 from models.hot_owner import DRAINING
 from umbel.contracts import CallId, RunId
 from umbel.names import RunStatus, SteerMode, SteerState, Verification
@@ -22,7 +22,7 @@ _RECEIPT: Final = """
 SELECT x.call_id, x.run_id, c.tool, x.args_text,
   CASE WHEN x.outcome IS NULL THEN 'open' ELSE x.outcome END AS outcome, x.is_late,
   x.intent_at, x.closed_at, x.verified, x.verified_by, x.verified_text, x.verified_at,
-  x.late_outcome
+  x.late_outcome, coalesce(x.resources, '[]'::jsonb) AS resources
 FROM receipts x JOIN calls c ON c.id = x.call_id
 """
 _ONE: Final = f"{_RECEIPT} WHERE x.call_id = %(call_id)s AND x.tenant = %(tenant)s"
@@ -88,6 +88,8 @@ class Receipt:
     verified_at: datetime | None
     late_outcome: str | None
     """What the tool reported after its owner had spoken."""
+    resources: tuple[str, ...]
+    """Ids of what it made outside, as far as the tool has named them."""
 
 
 def known_steer(database: Database, steer_id: str) -> KnownSteer:
@@ -113,7 +115,7 @@ def left_of(database: Database, run_id: RunId) -> Left:
 def known_receipt(database: Database, call_id: CallId, tenant: str) -> Receipt | None:
     """The receipt of a change of this tenant."""
     [rows] = database.run((_ONE, {"call_id": call_id, "tenant": tenant}))
-    return Receipt(**rows[0]) if rows else None
+    return _receipt_of(rows[0]) if rows else None
 
 
 def list_receipts(
@@ -132,4 +134,9 @@ def list_receipts(
         "limit": limit,
     }
     [rows] = database.run((_SEVERAL, parameters))
-    return [Receipt(**row) for row in rows]
+    return [_receipt_of(row) for row in rows]
+
+
+def _receipt_of(row: Row) -> Receipt:
+    facts: dict[str, Any] = {**row, "resources": tuple(row["resources"])}
+    return Receipt(**facts)

@@ -7,6 +7,7 @@ from typing import Final
 from models.calls import Started, extend_deadline
 from models.database import Database
 from models.evidence import ThreadEvidence
+from models.resources import keep_resources
 from tasks.drain_reads import ToolCode
 from tools.resources import check_resource
 from tools.sources import NamedSources
@@ -104,6 +105,24 @@ class RunToolContext:
         """Name a thing this call made or changed outside."""
         check_resource(resource_id, len(self._resources))
         self._resources.append(resource_id)
+        if self._started.call.effect != "mutation":
+            return  # there is no receipt
+        try:
+            # Now: whoever looks for what came of a lost change needs it, and memory dies with it.
+            with self._code.closed():
+                keep_resources(self._database, self._started, self._resources)
+                fault("call.resource_saved", call_id=self.call_id, run_id=self.run_id)
+        except Unavailable:
+            return  # it is written again with the outcome
+
+    @property
+    def sources(self) -> dict[str, str | None]:
+        """The sources that the tool has named so far, with their revisions."""
+        return self._sources.revisions
+
+    def source(self, kind: str, source_id: str, revision: str | None) -> None:
+        """Name something that the result rests on."""
+        self._sources.add(kind, source_id, revision)
 
     @property
     def sources(self) -> dict[str, str | None]:

@@ -52,6 +52,7 @@ POINTS: Final[Mapping[str, str]] = {
     "call.intent_saved": "the intent is committed, the change has not been sent",
     "call.started": "a read is recorded as started",
     "call.progress_saved": "a running tool has moved its deadline",
+    "call.resource_saved": "a running change has named what it made, its outcome is not known",
     "call.capture_pre": "a part of a long result, or a picture, is about to be written",
     "call.capture_post": "it is written, and no outcome names it yet",
     "call.effect_done": "the tool has returned, its outcome is in memory only",

@@ -99,6 +99,9 @@ def _pieces(stream: Mapping[str, Any], visit: Mapping[str, str]) -> Iterator[str
 
 def _pass_time(action: Mapping[str, Any], context: ToolContext) -> None:
     silence = threading.Event()
+    if "resource" in action:
+        context.record_resource(action["resource"])
+        return
     if "sleep" in action:
         silence.wait(float(action["sleep"]))
         return

@@ -68,7 +68,8 @@ def write_point_tools(folder: Path) -> Case:
 
 def _tools(case: Case) -> list[dict[str, Any]]:
     slowly = {"every": _PROGRESS_SECONDS, "for": _PROGRESS_SECONDS}
-    slow = _like(case, "slow_mail", {"progress": slowly, "then": {"result": "ok"}})
+    slow = {"progress": slowly, "then": {"resource": "MAIL-1", "then": {"result": "ok"}}}
+    slow = _like(case, "slow_mail", slow)
     long = _like(case, "long_note", {"stream": {"piece": "A line of a note.\n", "times": 20_000}})
     thick = _like(case, "thick_note", {"result": _THICK})
     sourced = _like(case, "read_source", {"source": "1", "then": {"result": "ok"}})

@@ -127,7 +127,7 @@ WAYS: Final[Mapping[str, tuple[Way, ...]]] = {
         (MAIL, READ),
     ),
     "call.started": (READ,),
-    "call.progress_saved": (SLOW,),
+    **dict.fromkeys(("call.progress_saved", "call.resource_saved"), (SLOW,)),
     **dict.fromkeys(("call.capture_pre", "call.capture_post"), (LONG,)),
     **dict.fromkeys(("compact.in_flight", "compact.answered", "compact.post_commit"), (THICK,)),
     "sweep.captures": (LEFT_CHUNK,),
@@ -190,7 +190,11 @@ _EXACTLY: Final[Mapping[tuple[str, str, str], Ends]] = {
         for tool, ends in (("send_mail", SENT), ("read_note", READ_AGAIN))
     },
     **{("compact.answered", action, "thick_note"): SUMMARISED_AGAIN for action in _DIES_OR_RAISES},
-    **{("call.progress_saved", action, "slow_mail"): UNSENT for action in _DIES_OR_RAISES},
+    **{
+        (point, action, "slow_mail"): UNSENT
+        for point in ("call.progress_saved", "call.resource_saved")
+        for action in _DIES_OR_RAISES
+    },
 }
 
 

@@ -15,6 +15,9 @@ from models.calls import (
     settle,
 )
 from models.database import Database
+from models.owner_reading import list_receipts
+from models.resources import keep_resources
+from tests.factories import OWNER
 from tests.models.story import (
     CHANGE,
     ME,
@@ -34,6 +37,7 @@ from tests.models.story import (
     started,
 )
 from tests.models.two_sessions import holding, meet
+from umbel.contracts import WorkerId
 
 DONE = Returned('{"id":"42"}')
 NOT_DONE = Errored('{"error":{"code":"tool_failed"}}')
@@ -291,3 +295,17 @@ def test_the_ids_a_change_recorded_stay_with_its_receipt(database: Database) -> 
     settle(database, proof, Returned('"sent"'), '"sent"', ["INV-204", "INV-205"])
     [row] = query(database, "SELECT outcome, resources FROM receipts")
     assert (row["outcome"], row["resources"]) == ("done", ["INV-204", "INV-205"])
+
+
+def test_ids_that_a_lost_change_recorded_are_there_for_whoever_looks_for_it(
+    database: Database,
+) -> None:
+    step = dispatched(database, CHANGE)
+    proof = started(database, step.calls[0])
+    assert keep_resources(database, proof, ["INV-204"])
+    assert keep_resources(database, proof, ["INV-204", "INV-205"])
+    assert not keep_resources(database, replace(proof, worker=WorkerId("another")), ["X"])
+    assert not keep_resources(database, replace(proof, attempt=2), ["X"])
+    settle(database, proof, Unknown("Its worker is gone."), "")
+    [receipt] = list_receipts(database, tenant=OWNER.tenant, only_unknown=True)
+    assert (receipt.outcome, receipt.resources) == ("unknown", ("INV-204", "INV-205"))

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -203,6 +204,22 @@ def test_a_tool_is_given_its_ids_earlier_results_and_a_way_to_say_that_it_lives(
     assert process.call(call_id) == "returned, recorded"
     run_id = call_row(database, call_id)["run_id"]
     assert seen == {"run": run_id, "call": call_id, "key": call_id}
+
+
+def test_what_a_change_makes_is_in_the_record_while_it_still_runs(database: Database) -> None:
+    seen: list[Any] = []
+
+    def pay(context: ToolContext, **_: object) -> str:
+        context.record_resource("INV-1")
+        seen.extend(query(database, "SELECT outcome, resources FROM receipts"))
+        context.record_resource("INV-2")
+        raise RuntimeError("nobody knows")
+
+    process, [call_id] = prepared(database, a_tool("pay", pay, effect="mutation"))
+    process.call(call_id)
+    assert seen == [{"outcome": None, "resources": ["INV-1"]}]
+    [row] = query(database, "SELECT outcome, resources FROM receipts")
+    assert row == {"outcome": "unknown", "resources": ["INV-1", "INV-2"]}
 
 
 def test_progress_in_a_tight_loop_is_written_at_most_once_a_second(database: Database) -> None:

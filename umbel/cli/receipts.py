@@ -76,6 +76,8 @@ def _lines(receipt: Receipt) -> list[str]:
         f"{receipt.intent_at:%Y-%m-%d %H:%M:%S %Z}",
         f"    {receipt.tool} {one_line(receipt.args_text, 2_000)}",
     ]
+    if receipt.resources:
+        lines.append(f"    it named: {one_line(', '.join(receipt.resources), 2_000)}")
     if receipt.verified is not None:
         words = one_line(receipt.verified_text or "", 200)
         lines.append(f"    {receipt.verified_by} found: {receipt.verified}. {words}")

@@ -10,6 +10,7 @@ import pytest
 from locks.ownership import connect
 from locks.wake_ups import WakeUpListener
 from models.database import Database
+from models.resources import keep_resources
 from models.steps import hand_back
 from tests.factories import OWNER, RunWish, a_run
 from tests.models.story import (
@@ -80,7 +81,7 @@ def follow_up(run: str, on_busy: str = "enqueue", run_id: str | None = None) -> 
 def an_unknown_change(database: Database) -> tuple[RunId, CallId]:
     beat(database)
     step = dispatched(database, CHANGE)
-    started(database, step.calls[0])
+    assert keep_resources(database, started(database, step.calls[0]), ["INV-204", "INV-205"])
     fall_silent(database)
     made_unknown(database, step.calls[0])
     return step.run_id, step.calls[0]
@@ -208,7 +209,9 @@ def test_an_unknown_change_is_listed_verified_once_and_then_the_run_goes_on(
 ) -> None:
     run_id, call_id = an_unknown_change(database)
     list_command(run_id[:12], None, only_unknown=True, limit=20, is_json=False)
-    assert f"umbel receipts verify {call_id}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"umbel receipts verify {call_id}" in shown
+    assert "it named: INV-204, INV-205" in shown
     with pytest.raises(Conflict, match=call_id):
         resume(run_id)()
 
@@ -226,6 +229,7 @@ def test_an_unknown_change_is_listed_verified_once_and_then_the_run_goes_on(
         capsys, lambda: list_command(None, None, only_unknown=False, limit=20, is_json=True)
     )
     assert (receipt["call_id"], receipt["verified_by"]) == (call_id, OWNER.user)
+    assert receipt["resources"] == ["INV-204", "INV-205"]
     told(capsys, resume(run_id))
     assert run_row(database, run_id)["work"] == "ready"
 
