@@ -124,15 +124,6 @@ class RunToolContext:
         """Name something that the result rests on."""
         self._sources.add(kind, source_id, revision)
 
-    @property
-    def sources(self) -> dict[str, str | None]:
-        """The sources that the tool has named so far, with their revisions."""
-        return self._sources.revisions
-
-    def source(self, kind: str, source_id: str, revision: str | None) -> None:
-        """Name something that the result rests on."""
-        self._sources.add(kind, source_id, revision)
-
     def progress(self, note: str = "") -> None:  # noqa: ARG002 - shown once tools have a live stream
         """Reset the stall clock; a read of a worker that ends is cut short here."""
         self._code.hear()

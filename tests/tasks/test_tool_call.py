@@ -27,11 +27,11 @@ from tests.models.story import (
     started,
 )
 from tests.tasks.process import Process, a_process, asked, said
-from tools.web.client import WebAccess
 from tools.definition import Tool
+from tools.web.client import WebAccess
 from umbel.contracts import CallId
-from umbel.web_targets.allowing import AllowList
 from umbel.tool import ToolContext, ToolFailed
+from umbel.web_targets.allowing import AllowList
 
 FREELY = {"permission_mode": "full_access"}
 
