@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from models import hot_sources
 from models.database import Statement
-from models.hot_sources import LOCK_SHARED, NAME
 
 NO_SOURCES: Final[Mapping[str, str | None]] = MappingProxyType({})
 
@@ -24,4 +24,4 @@ def naming(
         return [], []
     rows = [{"source": name, "revision": revision} for name, revision in sources.items()]
     parameters = {**settling, "sources": json.dumps(rows)}
-    return [(LOCK_SHARED, parameters)], [(NAME, parameters)]
+    return [(hot_sources.LOCK_SHARED, parameters)], [(hot_sources.NAME, parameters)]

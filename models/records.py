@@ -12,9 +12,8 @@ from loop.cutting import kept_from
 from loop.policy import Policy
 from loop.shape import SHORT_CHARS, WHOLE, Place, Shape
 from loop.transcript import RecordedRun, RecordedSummary, RunRecord, offered_tools
-from models import earlier_runs
+from models import earlier_runs, hot_refresh
 from models.database import Database, Row
-from models.hot_refresh import SHOWN
 from models.recorded import PICTURES, Corrections, recorded_steps
 from models.refreshed import Shown, refreshed, with_refreshed
 from models.schema import parse_stored
@@ -238,7 +237,7 @@ def load_record(
         statements += _COMPANY
     has_refreshed = source_rev > 0 or spec.has_sourced_company
     if has_refreshed:
-        statements.append(SHOWN)
+        statements.append(hot_refresh.SHOWN)
     found = database.run(*((statement, parameters) for statement in statements))
     shown = refreshed(found.pop()) if has_refreshed else {}
     requests, replies, results, corrected, summarised, *company = found

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from models import hot_refresh, hot_sources
 from models.calls import ReadyCall
 from models.database import Database, Row
-from models.hot_refresh import BEGIN, STAY
-from models.hot_sources import LOOK
 from models.steps import Applied, Claim, stands
 from umbel.contracts import CallId
 from umbel.names import Effect
@@ -75,7 +74,7 @@ class Refresh:
 
 def look(database: Database, claim: Claim) -> list[Affected]:
     """Results that the run's requests show and whose sources have changed; some, if many."""
-    [rows] = database.run((LOOK, {"run_id": claim.run_id, "limit": BATCH}))
+    [rows] = database.run((hot_sources.LOOK, {"run_id": claim.run_id, "limit": BATCH}))
     return [_affected(row) for row in rows]
 
 
@@ -85,7 +84,7 @@ def begin_refresh(database: Database, claim: Claim, refreshes: Sequence[Refresh]
     The step stays: when the last of them has ended the run is ready for it. No call is counted.
     """
     rows = json.dumps([asdict(refresh) for refresh in refreshes])
-    [begun] = database.run((BEGIN, stands(claim) | {"refreshes": rows}))
+    [begun] = database.run((hot_refresh.BEGIN, stands(claim) | {"refreshes": rows}))
     if not begun:
         return None
     ready = (ReadyCall(r.id, r.tool) for r in refreshes if r.state == "ready")
@@ -98,7 +97,7 @@ def stay(database: Database, claim: Claim, *, waits: bool) -> Applied | None:
 
     With `waits` the next step looks again, without another notice.
     """
-    [rows] = database.run((STAY, stands(claim) | {"waits": waits}))
+    [rows] = database.run((hot_refresh.STAY, stands(claim) | {"waits": waits}))
     return Applied(next_step=claim.step) if rows else None
 
 

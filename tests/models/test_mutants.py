@@ -21,6 +21,7 @@ from tests.models import (
     test_sweeping,
     test_threads,
 )
+from tests.models.source_mutants import SOURCE_MUTANTS
 from tests.models.story import an_exchange, claimed
 
 Scenario = Callable[[Database, str], object]
@@ -162,6 +163,7 @@ MUTANTS: list[tuple[str, Any, str, list[tuple[str, str]], Scenario]] = [
         [("FOR UPDATE OF t", "")],
         test_threads.test_a_run_accepted_while_the_one_before_it_ends_is_not_forgotten,
     ),
+    *SOURCE_MUTANTS,
 ]
 
 

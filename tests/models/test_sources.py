@@ -38,6 +38,7 @@ from tests.models.story import (
     run_row,
     started,
 )
+from tests.models.two_sessions import holding, meet
 from umbel.contracts import CallId, Principal, RunId
 from umbel.errors import InvalidInput
 
@@ -221,6 +222,15 @@ def test_what_a_read_brings_after_the_notice_is_looked_at(database: Database) ->
     assert notice(database) == [], "nothing rests on it yet"
     returned(database, run.calls[0], {NOTES: "1"})
     assert stale_step(database, run.run_id) == 2
+
+
+def test_a_notice_waits_for_results_that_have_not_heard_of_it(database: Database, url: str) -> None:
+    run = dispatched(database, READ)
+    mine = started(database, run.calls[0])
+    with holding(url) as first:
+        assert settle(first, mine, Returned('"v1"'), '"v1"', sources={NOTES: "1"}) is not None
+        told = meet(first, lambda: notice(database))
+    assert [one.run_id for one in told] == [run.run_id]
 
 
 def test_what_a_read_brings_of_the_new_state_needs_no_look(database: Database) -> None:
