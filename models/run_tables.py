@@ -340,6 +340,9 @@ model_calls = Table(
         unique=True,
         postgresql_where=text("decision IN ('answer', 'dispatch')"),
     ),
+    # What was used in some days is read from their part of the table. A B-tree would be written to
+    # with every attempt; this is a few pages, for rows stand in the order in which they come.
+    Index("model_calls_opened_ix", "opened_at", postgresql_using="brin"),
     comment="One row per attempt to get a reply, opened by the claim: no spend is invisible.",
     postgresql_with=HOT_TABLE,
 )

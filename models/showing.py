@@ -53,6 +53,8 @@ class ShownAttempt:
 
     step: int
     attempt: int
+    purpose: str
+    """What the model was asked for: `main` the next step, `compact` a summary of earlier ones."""
     state: str
     decision: str | None
     endpoint: str | None
@@ -157,6 +159,7 @@ _CALLS: Select[Any] = (
 _ATTEMPTS: Select[Any] = select(
     model_calls.c.step,
     model_calls.c.attempt,
+    model_calls.c.purpose,
     model_calls.c.state,
     model_calls.c.decision,
     model_calls.c.endpoint,

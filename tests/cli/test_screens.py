@@ -28,6 +28,7 @@ SPENDING = Spending(
     input_tokens=10,
     output_tokens=5,
     unreported_calls=0,
+    unpriced_calls=1,
     is_estimated=False,
     cost_usd=None,
 )

@@ -5,7 +5,14 @@ import pytest
 
 from models.showing import ShownAttempt
 from umbel.agent_settings import ModelSettings
-from umbel.cli.spending import cost_in_words, spending_of, tokens_in_words
+from umbel.cli.spending import (
+    cost_in_words,
+    in_all,
+    purposes_in_words,
+    spending_by_purpose,
+    spending_of,
+    tokens_in_words,
+)
 
 PRICED = ModelSettings(price_input_per_million=2.0, price_output_per_million=10.0)
 CACHED = ModelSettings(
@@ -16,6 +23,7 @@ CACHED = ModelSettings(
 ATTEMPT = ShownAttempt(
     step=1,
     attempt=1,
+    purpose="main",
     state="closed",
     decision="answer",
     endpoint="e",
@@ -70,3 +78,28 @@ def test_a_model_without_a_price_has_an_unknown_cost_and_says_where_to_set_one()
 def test_estimated_tokens_are_called_about() -> None:
     spending = spending_of([replace(ATTEMPT, is_estimated=True)], PRICED)
     assert tokens_in_words(spending).startswith("about ")
+
+
+def test_each_purpose_has_its_own_sums_and_the_main_one_alone_is_not_told_apart() -> None:
+    summary = replace(ATTEMPT, purpose="compact", input_tokens=500)
+    parts = spending_by_purpose([summary, ATTEMPT, replace(UNREPORTED, purpose="main")], PRICED)
+    assert list(parts) == ["main", "compact"]
+    assert purposes_in_words(parts) == (
+        "main 1,000 in, 100 out; unknown for 1 of 2 model calls, cost at least $0.0030; "
+        "compact 500 in, 100 out, cost $0.0020"
+    )
+    assert purposes_in_words(spending_by_purpose([ATTEMPT], PRICED)) is None
+    assert purposes_in_words({}) is None
+
+
+def test_a_sum_keeps_what_is_known_and_counts_what_is_not() -> None:
+    parts = [
+        spending_of([ATTEMPT], PRICED),
+        spending_of([ATTEMPT], ModelSettings()),
+        spending_of([UNREPORTED], PRICED),
+    ]
+    total = in_all(parts)
+    assert (total.model_calls, total.unreported_calls, total.unpriced_calls) == (3, 1, 1)
+    assert total.cost_usd == pytest.approx(0.003)
+    assert cost_in_words(total, "m") == "at least $0.0030"
+    assert in_all([]).cost_usd is None

@@ -11,7 +11,7 @@ from umbel.cli import examples
 from umbel.cli.approvals_app import approvals
 from umbel.cli.authority_app import authority
 from umbel.cli.ending import ends_with_code
-from umbel.cli.options import Json, RunningData
+from umbel.cli.options import Data, Json, RunningData
 from umbel.cli.receipts_app import receipts
 from umbel.cli.runs_acts_app import runs
 from umbel.cli.sources_app import sources
@@ -132,6 +132,40 @@ def doctor(
     from umbel.cli.doctor_command import doctor_command
 
     return doctor_command(data, is_json=json, with_invariants=invariants, is_verbose=verbose)
+
+
+@app.command(cls=PlainUsage, short_help=examples.USAGE_SHORT, epilog=examples.USAGE)
+@ends_with_code
+def usage(
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GROUP",
+            help="day, agent, model, purpose or owner; may be repeated. Default: day.",
+        ),
+    ] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this agent.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="USER", help="Only of this owner.")] = None,
+    age: Annotated[
+        str | None,
+        typer.Option(metavar="AGE", help="Asked at most so long ago: 2h, 3d, 1w. Default: 30d."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Asked at or after, in UTC.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Asked before, in UTC.")] = None,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """What model calls used and cost, those that failed included.
+
+    What is not known is never counted as zero: calls that reported no tokens, and models without a
+    price in umbel.toml, are counted beside the sums.
+    """
+    from umbel.cli.usage import UsageOptions, usage_command
+
+    options = UsageOptions(tuple(by or ()), agent, owner, since, until, age)
+    return usage_command(options, data, is_json=json)
 
 
 @app.command(cls=PlainUsage, epilog=examples.FLOWER)

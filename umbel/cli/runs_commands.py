@@ -16,7 +16,7 @@ from umbel.cli import exits, runs_text
 from umbel.cli.json_lines import write_json
 from umbel.cli.moments import Happened
 from umbel.cli.runs_reading import open_record
-from umbel.cli.spending import spending_of
+from umbel.cli.spending import spending_by_purpose, spending_of
 from umbel.cli.story import tell
 
 
@@ -33,7 +33,7 @@ def get_command(run: str, data: Path | None, *, is_json: bool) -> int:
         runs_text.print_run(row, story, attempts, prices)
         return exits.COMPLETED
     facts = asdict(row) | {
-        "spending": asdict(spending_of(attempts, prices)),
+        **_spent(attempts, prices),
         "steps": _spending_by_step(attempts, prices),
         "calls_made": [asdict(call) for call in calls],
         "corrections": [asdict(correction) for correction in corrections],
@@ -58,7 +58,7 @@ def steps_command(run: str, data: Path | None, *, is_json: bool) -> int:
         facts = {
             "run_id": row.run_id,
             "step": step,
-            "spending": asdict(spending_of(of_step, prices)),
+            **_spent(of_step, prices),
             "attempts": [asdict(a) | {"seconds": a.seconds} for a in of_step],
             "calls": [asdict(c) | {"seconds": c.seconds} for c in calls if c.step == step],
         }
@@ -73,12 +73,21 @@ def _story_of(connection: Connection, row: RunRow, prices: ModelSettings) -> lis
     return story
 
 
+def _spent(attempts: Sequence[ShownAttempt], prices: ModelSettings) -> dict[str, object]:
+    """What attempts have used, in all and for each purpose."""
+    by_purpose = spending_by_purpose(attempts, prices)
+    return {
+        "spending": asdict(spending_of(attempts, prices)),
+        "purposes": {purpose: asdict(part) for purpose, part in by_purpose.items()},
+    }
+
+
 def _spending_by_step(
     attempts: Sequence[ShownAttempt], prices: ModelSettings
 ) -> list[dict[str, object]]:
     steps = sorted({attempt.step for attempt in attempts})
     return [
-        {"step": step, "spending": asdict(spending_of(of_step, prices))}
+        {"step": step, **_spent(of_step, prices)}
         for step in steps
         if (of_step := [attempt for attempt in attempts if attempt.step == step])
     ]

@@ -1,13 +1,11 @@
 """`umbel runs list`: the runs that are wanted, newest first, a page at a time."""
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from sqlalchemy import Connection, text
 
@@ -19,14 +17,11 @@ from umbel.cli.ending import say
 from umbel.cli.json_lines import write_json
 from umbel.cli.runs_reading import open_record
 from umbel.cli.runs_table import ListedRun, print_list
+from umbel.cli.times import age_seconds, time_range
 from umbel.contracts import RunId
 from umbel.errors import InvalidInput
 from umbel.names import REASONS, RUN_STATUSES, Reason, RunStatus
 from umbel.settings import Settings
-
-_AGE: Final = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
-_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_MOST_SECONDS: Final = 100 * 366 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +71,7 @@ def list_command(options: ListOptions, data: Path | None, *, is_json: bool) -> i
 def _filter_of(options: ListOptions) -> RunFilter:
     if options.age is not None and options.since is not None:
         raise InvalidInput("--age and --since both say how old a run may be; give one of them.")
-    since, until = _moment("--since", options.since), _moment("--until", options.until)
-    if since is not None and until is not None and since >= until:
-        raise InvalidInput("--since is not before --until: no run can be in between.")
+    since, until = time_range(options.since, options.until)
     return RunFilter(
         statuses=cast(
             "Sequence[RunStatus]", _checked("Status", options.statuses, RUN_STATUSES)
@@ -89,7 +82,7 @@ def _filter_of(options: ListOptions) -> RunFilter:
         thread_id=options.thread,
         since=since,
         until=until,
-        age_seconds=_age_seconds(options.age),
+        age_seconds=age_seconds(options.age),
         words=_words(options.text),
     )
 
@@ -101,32 +94,6 @@ def _checked(what: str, values: Sequence[str], known: Sequence[str]) -> Sequence
         meant = f" Did you mean {alike[0]}?" if alike else ""
         raise InvalidInput(f"{what} {unknown!r} is none of {', '.join(known)}.{meant}")
     return values
-
-
-def _moment(option: str, value: str | None) -> datetime | None:
-    """A date or a time; without an offset it is UTC."""
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError as error:
-        raise InvalidInput(
-            f"{option} {value!r} is no time; write 2026-03-01, 2026-03-01T08:30 (UTC) or "
-            "2026-03-01T08:30+02:00."
-        ) from error
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def _age_seconds(value: str | None) -> float | None:
-    if value is None:
-        return None
-    match = _AGE.fullmatch(value.strip())
-    seconds = float(match[1]) * _UNIT_SECONDS[match[2]] if match else 0.0
-    if not 0 < seconds <= _MOST_SECONDS:
-        raise InvalidInput(
-            f"--age {value!r} is no age; write a number and s, m, h, d or w, such as 90s, 2h or 3d."
-        )
-    return seconds
 
 
 def _words(value: str | None) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def print_list(runs: Sequence[ListedRun]) -> None:
         return
     rows = [_cells(run) for run in runs]
     if not console.is_terminal:
-        _print_columns(console, [_COLUMNS, *rows])
+        print_columns(console, [_COLUMNS, *rows])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in _COLUMNS:
@@ -91,7 +91,8 @@ def _age(seconds: float) -> str:
     return f"{seconds:.0f}s"
 
 
-def _print_columns(console: Console, rows: Sequence[Sequence[str]]) -> None:
+def print_columns(console: Console, rows: Sequence[Sequence[str]]) -> None:
+    """Rows below each other, for who reads them from a pipe."""
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

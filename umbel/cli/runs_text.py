@@ -14,7 +14,13 @@ from umbel.cli.moments import Happened, Moment
 from umbel.cli.plain_output import PlainConsole
 from umbel.cli.runs_table import holder_in_words, status_in_words
 from umbel.cli.safe_text import one_line, safe
-from umbel.cli.spending import cost_in_words, spending_of, tokens_in_words
+from umbel.cli.spending import (
+    cost_in_words,
+    purposes_in_words,
+    spending_by_purpose,
+    spending_of,
+    tokens_in_words,
+)
 from umbel.cli.wording import (
     EVENT_TIME_WIDTH,
     Line,
@@ -69,15 +75,20 @@ def print_steps(
         spending = spending_of(of_step, prices)
         cost = cost_in_words(spending, row.model)
         _print_fact(console, f"step {step}", f"tokens {tokens_in_words(spending)}; cost {cost}")
+        if words := purposes_in_words(spending_by_purpose(of_step, prices)):
+            _print_fact(console, "of that", words)
         for attempt in of_step:
             words = ", ".join(_attempt_words(attempt))
-            _print_fact(console, "", f"model call {attempt.attempt}: {words}")
+            purpose = "" if attempt.purpose == "main" else f" ({attempt.purpose})"
+            _print_fact(console, "", f"model call {attempt.attempt}{purpose}: {words}")
         for call in (c for c in calls if c.step == step):
             _print_call(console, call)
     if attempts:
         spending = spending_of(attempts, prices)
         cost = cost_in_words(spending, row.model)
         _print_fact(console, "in all", f"tokens {tokens_in_words(spending)}; cost {cost}")
+        if words := purposes_in_words(spending_by_purpose(attempts, prices)):
+            _print_fact(console, "of that", words)
 
 
 def _facts(
@@ -107,6 +118,7 @@ def _facts(
     )
     yield "tokens", tokens_in_words(spending)
     yield "cost", cost_in_words(spending, row.model)
+    yield "of that", purposes_in_words(spending_by_purpose(attempts, prices)) or ""
     yield "request", row.input
 
 
