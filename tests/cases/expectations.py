@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from tests.cases import expect_calls, expect_model, expect_outcome
+from tests.cases import expect_calls, expect_context, expect_model, expect_outcome
 from tests.cases.found import Found
 
 Check = Callable[[Found, Any], Iterator[str]]
@@ -12,6 +12,7 @@ CHECKS: Final[dict[str, Check]] = {
     **expect_outcome.CHECKS,
     **expect_model.CHECKS,
     **expect_calls.CHECKS,
+    **expect_context.CHECKS,
 }
 
 

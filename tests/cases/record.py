@@ -1,6 +1,6 @@
 """What the database says about a run, as the comparison of a case reads it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -40,6 +40,10 @@ SELECT id, destination, kind, state, body, external_id, delivered_at
 FROM deliveries WHERE run_id = %(run_id)s ORDER BY id
 """
 # A refresh is the call that the model made, once more.
+_SUMMARIES: Final = """
+SELECT number, kind, step, first_kept_run, first_kept_step FROM summaries
+WHERE run_id = %(run_id)s ORDER BY number
+"""
 _CALL: Final = """
 SELECT coalesce(o.model_id, c.model_id) AS model_id
 FROM calls c LEFT JOIN calls o ON o.id = c.refreshes WHERE c.id = %(call_id)s
@@ -62,6 +66,7 @@ class Record:
     entries: list[Row]
     deliveries: list[Row]
     steers: list[Row]
+    summaries: list[Row] = field(default_factory=list)
 
     def call(self, case_id: str) -> Row | None:
         """The call the model gave this id."""
@@ -86,6 +91,7 @@ def read_record(database: Database, run_id: str) -> Record:
         (_ENTRIES, asked),
         (_DELIVERIES, asked),
         (_STEERS, asked),
+        (_SUMMARIES, asked),
     )
     return Record(runs[0], *tables)
 

@@ -12,8 +12,8 @@ from tests.services import Services
 
 DATA = Path(__file__).parent.parent / "data" / "cases"
 FOLDERS = (DATA / "runs", DATA / "runs-own")
-WAIT_FOR_LATER = frozenset({"021", "023", "029", "043", "045", "047", "059"})
-"""Context that shrinks, schedules and sources are not there yet."""
+WAIT_FOR_LATER = frozenset({"043", "045", "047", "059"})
+"""Schedules and sources are not there yet."""
 CASES = in_running_order([load_case(path) for folder in FOLDERS for path in case_files(folder)])
 
 
