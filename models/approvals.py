@@ -7,11 +7,12 @@ from typing import Any, Final
 from loop.outcome import Refused, Skipped
 from models import hot, hot_approvals
 from models.calls import ReadyCall, Settled, settled_of
-from models.database import Database, Statement
+from models.database import Database, Row, Statement
 from models.input_checks import check_storable
 from models.outcomes import outcome_parameters
+from models.row_by_row import row_by_row
 from umbel.contracts import CallId, Principal, RunId, new_id
-from umbel.errors import Contended, InvalidInput
+from umbel.errors import InvalidInput
 from umbel.names import ApprovalWord
 
 USE_WITHIN_SECONDS: Final = 3600.0
@@ -91,19 +92,14 @@ def deny_call(
 def expire_approvals(database: Database, *, limit: int) -> list[tuple[RunId, Settled]]:
     """End calls that were not decided, or once approved not started, in time."""
     [rows] = database.run((hot_approvals.OVER, {"limit": limit}))
-    settled: list[tuple[RunId, Settled]] = []
-    for row in rows:
-        run_id = RunId(row["run_id"])
+
+    def expire(row: Row) -> Settled | None:
         message = _AFTER_THE_HOUR if row["is_granted"] else _IN_TIME
         skipped = Skipped(_error("approval_expired", message))
-        parameters = _word(CallId(row["id"]), run_id, "expired", None)
-        try:
-            outcome = _end(database, (hot_approvals.EXPIRE, parameters), skipped)
-        except Contended:
-            continue  # one locked run must not stop the sweep for all; the next one looks again
-        if outcome is not None:
-            settled.append((run_id, outcome))
-    return settled
+        parameters = _word(CallId(row["id"]), RunId(row["run_id"]), "expired", None)
+        return _end(database, (hot_approvals.EXPIRE, parameters), skipped)
+
+    return [(RunId(row["run_id"]), outcome) for row, outcome in row_by_row(rows, expire)]
 
 
 def _end(database: Database, say: Statement, outcome: Refused | Skipped) -> Settled | None:

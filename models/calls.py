@@ -217,8 +217,8 @@ def give_up(
     return _settle(database, (hot_settle.GIVE_UP_CALL, parameters), is_patient=False)
 
 
-def skip_call(
-    database: Database, *, call_id: CallId, run_id: RunId, outcome: Skipped
+def end_ready_call(
+    database: Database, *, call_id: CallId, run_id: RunId, outcome: Skipped | Errored
 ) -> Settled | None:
     """Settle a ready call that nobody may start any more."""
     parameters = outcome_parameters(outcome, outcome.text)

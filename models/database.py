@@ -41,6 +41,9 @@ class Database:
                 "keepalives_idle": 10,
                 "keepalives_interval": 5,
                 "keepalives_count": 3,
+                # Keepalives watch an idle connection; this, one that waits for what it has sent to
+                # arrive at a machine that is gone. Milliseconds.
+                "tcp_user_timeout": 10_000,
                 # A worker that dies or hangs between two statements must not keep rows locked.
                 "options": "-c statement_timeout=5s -c idle_in_transaction_session_timeout=10s",
             },
@@ -104,7 +107,8 @@ class Database:
             raise InvariantBroken(
                 f"PostgreSQL refused a write: {error.diag.message_primary}"
             ) from error
-        except psycopg.errors.LockNotAvailable as error:
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as error:
+            # PostgreSQL answers: a time limit of its own has ended the statement.
             raise Contended("A row is locked by somebody else.") from error
         except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, _CUT_OFF) as error:
             # Read-only: a standby, or a primary that was fenced off. Another connection may differ.

@@ -20,6 +20,7 @@ WITH dead AS (
       AND r.losses + 1 >= coalesce((s.policy::jsonb ->> 'max_losses')::int, 1) AS gives_up
   FROM runs r JOIN run_specs s ON s.run_id = r.id
   WHERE r.work = 'held' AND {_DEAD.format(holder="r.holder")}
+    AND (%(only)s::text IS NULL OR r.id = %(only)s)
   ORDER BY r.id LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED),
 t AS (
   UPDATE runs SET fence = fence + 1, losses = losses + 1, holder = NULL, ring_at = NULL,
@@ -47,6 +48,12 @@ e AS (
   SELECT t.id, t.seq + 1, 'run.cancelled', t.id, jsonb_build_object('reason', 'owner_stop'), t.fence
   FROM t WHERE t.ends)
 SELECT id, step, work, status, dead_holder FROM t
+"""  # noqa: S608 - constant text, no input
+
+# The same runs, for going through them one by one where not all can be taken at once.
+HELD_BY_DEAD: Final = f"""
+SELECT r.id AS run_id FROM runs r
+WHERE r.work = 'held' AND {_DEAD.format(holder="r.holder")} ORDER BY r.id LIMIT %(limit)s
 """  # noqa: S608 - constant text, no input
 
 # Reads whose worker is dead may simply run again.
@@ -79,6 +86,13 @@ WHERE c.state = 'ready' AND (
 ORDER BY c.run_id LIMIT %(limit)s
 """
 
+# Reads that have cost too many workers to be started once more: the caller ends each as an error.
+SPENT_READS: Final = """
+SELECT id, run_id FROM calls
+WHERE state = 'ready' AND effect <> 'mutation' AND attempt >= %(max_attempts)s
+ORDER BY run_id LIMIT %(limit)s
+"""
+
 # Changes past their deadline or without a living worker: the caller settles each as unknown.
 LOST_CHANGES: Final = f"""
 SELECT c.id, c.run_id, c.attempt, c.tool FROM calls c
@@ -88,14 +102,18 @@ WHERE c.state = 'started' AND c.effect = 'mutation'
 ORDER BY c.run_id LIMIT %(limit)s
 """  # noqa: S608 - constant text, no input
 
-# The oldest queued run of each thread that nothing occupies any more.
-PROMOTE: Final = """
-WITH q AS (
-  SELECT DISTINCT ON (q.thread_id) q.id FROM runs q
+_NEXT_OF_FREE_THREADS: Final = """
+  SELECT DISTINCT ON (q.thread_id) q.id, q.thread_id FROM runs q
   WHERE q.status = 'queued' AND (%(thread_id)s::text IS NULL OR q.thread_id = %(thread_id)s)
     AND NOT EXISTS (SELECT 1 FROM runs a WHERE a.thread_id = q.thread_id
       AND a.status IN ('running', 'waiting', 'cancelling'))
-  ORDER BY q.thread_id, q.accepted_at, q.id LIMIT %(limit)s),
+  ORDER BY q.thread_id, q.accepted_at, q.id LIMIT %(limit)s
+"""
+# The oldest queued run of each thread that nothing occupies any more. Nobody waits for a row that
+# somebody else has locked: the next sweep looks again.
+PROMOTE: Final = f"""
+WITH f AS ({_NEXT_OF_FREE_THREADS}),
+q AS (SELECT runs.id FROM runs JOIN f ON runs.id = f.id FOR UPDATE OF runs SKIP LOCKED),
 p AS (
   UPDATE runs SET status = 'running', work = 'ready', ring_at = now(), next_seq = next_seq + 1,
     owner_must_approve = runs.owner_must_approve OR t.owner_must_approve,
@@ -107,7 +125,11 @@ e AS (
   INSERT INTO events (run_id, seq, kind, ref, fence)
   SELECT p.id, p.seq, 'run.promoted', p.id, p.fence FROM p)
 SELECT id, step FROM p
-"""
+"""  # noqa: S608 - constant text, no input
+# The same threads, for going through them one by one where not all can be promoted at once.
+FREE_THREADS: Final = f"""
+SELECT n.id AS run_id, n.thread_id FROM ({_NEXT_OF_FREE_THREADS}) n
+"""  # noqa: S608 - constant text, no input
 
 # Ready rows that were not announced, or were announced a while ago and are still ready. While the
 # broker's list has messages a row waits longer each time, for its message may be one of them; an
@@ -150,7 +172,7 @@ DUE_STEPS: Final = _RING.format(
 DUE_CALLS: Final = _RING.format(
     table="calls",
     state="state = 'ready'",
-    due=_DUE,
+    due=f"(x.effect = 'mutation' OR x.attempt < %(max_attempts)s) AND {_DUE}",
     columns="calls.id, calls.run_id, calls.tool, calls.attempt, calls.effect, calls.rings",
 )
 

@@ -9,10 +9,17 @@ from psycopg.errors import UniqueViolation
 
 from loop.outcome import Errored, Skipped
 from models import hot_sweep
-from models.calls import Settled, settle_lost_change, settle_stalled_read, skip_call
-from models.database import Database
+from models.calls import (
+    MAX_READ_ATTEMPTS,
+    Settled,
+    end_ready_call,
+    settle_lost_change,
+    settle_stalled_read,
+)
+from models.database import Database, Row
+from models.row_by_row import row_by_row
 from umbel.contracts import CallId, RunId, WorkerId
-from umbel.errors import Contended
+from umbel.errors import Unavailable
 from umbel.names import Effect, Reason, RunStatus
 
 STALLED_READ: Final = (
@@ -26,6 +33,10 @@ VOID_READ: Final = (
 DONE_BEFORE: Final = (
     '{"error":{"code":"done_before","message":"Not sent: the same change, sent before, was '
     'reported done after its owner had found that it was not. It is not sent again in this run."}}'
+)
+LOST_READ: Final = (
+    '{"error":{"code":"worker_lost","message":"The workers that ran this call were lost, '
+    'several times. Nothing was changed."}}'
 )
 LOST_WORKER_DETAIL = (
     "This step has cost too many workers their lives; look into the worker logs before you resume."
@@ -74,13 +85,24 @@ class DueCall:
 
 
 def take_over_runs(database: Database, *, dead_after_seconds: float, limit: int) -> list[TakenOver]:
-    """Free the runs whose holder is dead; a run that cost too many workers pauses."""
-    [rows] = database.run(
-        (
-            hot_sweep.TAKE_OVER,
-            {"dead_after": dead_after_seconds, "limit": limit, "detail": LOST_WORKER_DETAIL},
-        )
-    )
+    """Free the runs whose holder is dead; a run that cost too many workers pauses.
+
+    All in one transaction; one by one where a row is in the way of the others.
+    """
+    asked = {"dead_after": dead_after_seconds, "limit": limit}
+
+    def take(only: str | None) -> list[Row]:
+        detail = {"detail": LOST_WORKER_DETAIL, "only": only}
+        return database.run((hot_sweep.TAKE_OVER, asked | detail))[0]
+
+    try:
+        rows = take(None)
+    except Unavailable:
+        raise
+    except Exception:  # noqa: BLE001 - it comes again, and is logged, at the row that raises it
+        [held] = database.run((hot_sweep.HELD_BY_DEAD, asked))
+        taken = row_by_row(held, lambda row: take(row["run_id"]))
+        rows = [row for _, found in taken for row in found]
     return [
         TakenOver(
             RunId(row["id"]),
@@ -108,22 +130,17 @@ def settle_lost_changes(
     [rows] = database.run(
         (hot_sweep.LOST_CHANGES, {"dead_after": dead_after_seconds, "limit": limit})
     )
-    settled: list[tuple[RunId, CallId, Settled]] = []
-    for row in rows:
-        run_id, call_id = RunId(row["run_id"]), CallId(row["id"])
-        try:
-            outcome = settle_lost_change(
-                database,
-                call_id=call_id,
-                run_id=run_id,
-                attempt=row["attempt"],
-                dead_after_seconds=dead_after_seconds,
-            )
-        except Contended:
-            continue  # one locked run must not stop the sweep for all; the next one looks again
-        if outcome is not None:
-            settled.append((run_id, call_id, outcome))
-    return settled
+    settled = row_by_row(
+        rows,
+        lambda row: settle_lost_change(
+            database,
+            call_id=CallId(row["id"]),
+            run_id=RunId(row["run_id"]),
+            attempt=row["attempt"],
+            dead_after_seconds=dead_after_seconds,
+        ),
+    )
+    return [(RunId(row["run_id"]), CallId(row["id"]), outcome) for row, outcome in settled]
 
 
 def stalled_read(seconds: float) -> Errored:
@@ -134,22 +151,17 @@ def stalled_read(seconds: float) -> Errored:
 def settle_stalled_reads(database: Database, *, limit: int) -> list[tuple[RunId, Settled]]:
     """End reads as errors that have been silent for longer than their tool allows."""
     [rows] = database.run((hot_sweep.STALLED_READS, {"limit": limit}))
-    settled: list[tuple[RunId, Settled]] = []
-    for row in rows:
-        run_id = RunId(row["run_id"])
-        try:
-            outcome = settle_stalled_read(
-                database,
-                call_id=CallId(row["id"]),
-                run_id=run_id,
-                attempt=row["attempt"],
-                outcome=stalled_read(row["stall_seconds"]),
-            )
-        except Contended:
-            continue  # one locked run must not stop the sweep for all; the next one looks again
-        if outcome is not None:
-            settled.append((run_id, outcome))
-    return settled
+    settled = row_by_row(
+        rows,
+        lambda row: settle_stalled_read(
+            database,
+            call_id=CallId(row["id"]),
+            run_id=RunId(row["run_id"]),
+            attempt=row["attempt"],
+            outcome=stalled_read(row["stall_seconds"]),
+        ),
+    )
+    return [(RunId(row["run_id"]), outcome) for row, outcome in settled]
 
 
 def skip_void_calls(database: Database, *, limit: int) -> list[tuple[RunId, Settled]]:
@@ -159,26 +171,51 @@ def skip_void_calls(database: Database, *, limit: int) -> list[tuple[RunId, Sett
     reported done although their owner had found otherwise.
     """
     [rows] = database.run((hot_sweep.VOID_CALLS, {"limit": limit}))
-    settled: list[tuple[RunId, Settled]] = []
-    for row in rows:
-        run_id = RunId(row["run_id"])
-        void = Skipped(DONE_BEFORE if row["effect"] == "mutation" else VOID_READ)
-        try:
-            outcome = skip_call(database, call_id=CallId(row["id"]), run_id=run_id, outcome=void)
-        except Contended:
-            continue  # one locked run must not stop the sweep for all; the next one looks again
-        if outcome is not None:
-            settled.append((run_id, outcome))
-    return settled
+    settled = row_by_row(
+        rows,
+        lambda row: end_ready_call(
+            database,
+            call_id=CallId(row["id"]),
+            run_id=RunId(row["run_id"]),
+            outcome=Skipped(DONE_BEFORE if row["effect"] == "mutation" else VOID_READ),
+        ),
+    )
+    return [(RunId(row["run_id"]), outcome) for row, outcome in settled]
+
+
+def spent_reads(database: Database, *, limit: int) -> list[Row]:
+    """Ready reads that have cost too many workers: `id` and `run_id` of each."""
+    asked = {"max_attempts": MAX_READ_ATTEMPTS, "limit": limit}
+    return database.run((hot_sweep.SPENT_READS, asked))[0]
+
+
+def end_spent_read(database: Database, row: Row) -> Settled | None:
+    """End one of `spent_reads` as an error instead of letting it cost another worker."""
+    return end_ready_call(
+        database,
+        call_id=CallId(row["id"]),
+        run_id=RunId(row["run_id"]),
+        outcome=Errored(LOST_READ),
+    )
 
 
 def promote_runs(database: Database, *, limit: int) -> list[DueStep]:
     """Start the oldest queued run of each thread that is free."""
+
+    def promote(thread_id: str | None) -> list[Row]:
+        return database.run((hot_sweep.PROMOTE, {"thread_id": thread_id, "limit": limit}))[0]
+
+    def promote_alone(row: Row) -> list[Row] | None:
+        try:
+            return promote(row["thread_id"])
+        except UniqueViolation:
+            return None  # somebody started a run in it at this moment; the next sweep looks again
+
     try:
-        [rows] = database.run((hot_sweep.PROMOTE, {"thread_id": None, "limit": limit}))
+        rows = promote(None)
     except UniqueViolation:
-        # Somebody started a run in one of the threads at this moment; the next sweep looks again.
-        return []
+        [free] = database.run((hot_sweep.FREE_THREADS, {"thread_id": None, "limit": limit}))
+        rows = [row for _, found in row_by_row(free, promote_alone) for row in found]
     return [DueStep(RunId(row["id"]), row["step"]) for row in rows]
 
 
@@ -214,7 +251,8 @@ def due_steps(
 
 def due_calls(database: Database, room: Room) -> list[DueCall]:
     """Ready calls that nobody was told of, or not lately; as `due_steps`."""
-    [rows] = database.run((hot_sweep.DUE_CALLS, _asked(room)))
+    asked = _asked(room) | {"max_attempts": MAX_READ_ATTEMPTS}
+    [rows] = database.run((hot_sweep.DUE_CALLS, asked))
     rows.sort(key=itemgetter("place"))
     return [
         DueCall(

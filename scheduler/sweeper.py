@@ -8,26 +8,27 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from locks.ownership import OwnershipLocks
-from loop.outcome import Errored
 from models.approvals import expire_approvals
-from models.calls import MAX_READ_ATTEMPTS, CallRow, Settled, give_up, load_call
+from models.calls import Settled
 from models.captures import sweep_captures
-from models.database import Database
+from models.database import Database, Row
+from models.row_by_row import row_by_row
 from models.sources import tell_runs, untold_notices
 from models.sweeping import (
-    DueCall,
     Room,
     due_calls,
     due_steps,
+    end_spent_read,
     forget_workers,
     free_reads,
     promote_runs,
     settle_lost_changes,
     settle_stalled_reads,
     skip_void_calls,
+    spent_reads,
     take_back_rings,
     take_over_runs,
 )
@@ -45,10 +46,10 @@ BATCH: Final = 200
 NOTICES: Final = 20
 """Changed sources that are told of in one sweep, at most."""
 
-LOST_READ: Final = (
-    '{"error":{"code":"worker_lost","message":"The workers that ran this call were lost, '
-    'several times. Nothing was changed."}}'
-)
+GRACE_SECONDS: Final = 5.0
+"""In which whoever lives has beaten, once PostgreSQL answers it."""
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,14 @@ class OutageMemory:
     does not tell: a recovery after a crash, or a promoted standby, keeps it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answers_since: float = -math.inf) -> None:
+        """Remember no outage.
+
+        Args:
+            answers_since: monotonic seconds; what was before is not known to have been one.
+        """
         self._is_away = False
-        self._answers_since = -math.inf
+        self._answers_since = answers_since
 
     def note_outage(self) -> None:
         """PostgreSQL did not answer."""
@@ -107,26 +113,48 @@ class Sweeper:
             Unavailable: PostgreSQL does not answer; the next sweep goes on.
         """
         try:
-            promoted = promote_runs(self.database, limit=BATCH)
-            if promoted:
-                fault("sweep.promoted")
-            for step in promoted:
-                self.bell.ring_step(step.run_id, step.step)
+            self._part("promote", self._promote, None)
             self.outages.note_answer()
             taken = freed = unknown = 0
-            if self.outages.is_over_for(self.dead_after_seconds + 5):
-                taken, freed, unknown = self._take_from_the_dead()
-            self._tell_of_sources()
-            return Swept(taken, freed, unknown, self._ring())
+            if self.outages.is_over_for(self.dead_after_seconds + GRACE_SECONDS):
+                taken = self._part("take over", self._take_over, 0)
+                fault("sweep.mid")
+                freed = self._part("free reads", self._free_reads, 0)
+                unknown = self._part("lost changes", self._settle_lost_changes, 0)
+                self._part("ended calls", self._end_calls, None)
+            self._part("sources", self._tell_of_sources, None)
+            return Swept(taken, freed, unknown, self._part("ring", self._ring, 0))
         except Unavailable:
             self.outages.note_outage()
             raise
 
-    def _take_from_the_dead(self) -> tuple[int, int, int]:
-        """Runs taken over, reads freed, changes made unknown."""
-        taken = self._take_over()
-        fault("sweep.mid")
-        freed = free_reads(self.database, dead_after_seconds=self.dead_after_seconds, limit=BATCH)
+    def _part(self, name: str, do: Callable[[], Found], nothing: Found) -> Found:
+        """What one part of a sweep found; one that cannot be carried out stops no other one.
+
+        Raises:
+            Unavailable: PostgreSQL does not answer.
+        """
+        try:
+            return do()
+        except Contended as error:
+            log.warning("part of a sweep not finished", extra={"part": name, "cause": str(error)})
+        except Unavailable:
+            raise
+        except Exception:
+            log.exception("part of a sweep failed", extra={"part": name})
+        return nothing
+
+    def _promote(self) -> None:
+        promoted = promote_runs(self.database, limit=BATCH)
+        if promoted:
+            fault("sweep.promoted")
+        for step in promoted:
+            self.bell.ring_step(step.run_id, step.step)
+
+    def _free_reads(self) -> int:
+        return free_reads(self.database, dead_after_seconds=self.dead_after_seconds, limit=BATCH)
+
+    def _settle_lost_changes(self) -> int:
         unknown = settle_lost_changes(
             self.database, dead_after_seconds=self.dead_after_seconds, limit=BATCH
         )
@@ -137,16 +165,29 @@ class Sweeper:
             )
             self.tallies.add(UNKNOWN_OUTCOMES)
             self._count(run_id, settled.ended)
-        ended_reads = settle_stalled_reads(self.database, limit=BATCH)
-        ended_reads += skip_void_calls(self.database, limit=BATCH)
-        ended_reads += expire_approvals(self.database, limit=BATCH)
-        if unknown or ended_reads:
+        if unknown:
             fault("sweep.settled")
-        for run_id, settled in ended_reads:
+        return len(unknown)
+
+    def _end_calls(self) -> None:
+        """Calls whose time is over, or that nothing will start."""
+        ended = settle_stalled_reads(self.database, limit=BATCH)
+        ended += skip_void_calls(self.database, limit=BATCH)
+        ended += expire_approvals(self.database, limit=BATCH)
+        if ended:
+            fault("sweep.settled")
+        for run_id, settled in ended:
             self._note(run_id, settled)
+        row_by_row(spent_reads(self.database, limit=BATCH), self._end_spent_read)
         if sweep_captures(self.database, limit=BATCH):
             fault("sweep.captures")
-        return taken, freed, len(unknown)
+
+    def _end_spent_read(self, row: Row) -> None:
+        fault("sweep.give_up_pre", call_id=row["id"], run_id=row["run_id"])
+        settled = end_spent_read(self.database, row)
+        fault("sweep.give_up_post", call_id=row["id"], run_id=row["run_id"])
+        if settled is not None:
+            self._note(RunId(row["run_id"]), settled)
 
     def _tell_of_sources(self) -> None:
         """Tell the runs of changed sources whose teller has died on the way."""
@@ -206,7 +247,7 @@ class Sweeper:
             steps += self._due_steps(SUSPECT_QUEUE, lengths, slots, fresh=False)
         calls = due_calls(self.database, self._room(TOOLS_QUEUE, lengths, slots))
         due: list[Ring] = [*steps]
-        due += [CallRing(c.call_id, c.tool, c.rings) for c in calls if not self._gave_up(c)]
+        due += [CallRing(call.call_id, call.tool, call.rings) for call in calls]
         if due:
             fault("sweep.marked")
         if due and not self.bell.ring_all(due):
@@ -237,18 +278,3 @@ class Sweeper:
         length = lengths.get(queue, 0)
         room = max(0, list_depth(slots.get(queue, 0)) - length)
         return Room(min(room, BATCH), self.ring_after_seconds, is_empty=length == 0)
-
-    def _gave_up(self, call: DueCall) -> bool:
-        """A read that has cost several workers ends as an error instead of costing another."""
-        if call.effect == "mutation" or call.attempt < MAX_READ_ATTEMPTS:
-            return False
-        row: CallRow | None = load_call(self.database, call.call_id)
-        fault("sweep.give_up_pre", call_id=call.call_id, run_id=call.run_id)
-        try:
-            settled = give_up(self.database, row, Errored(LOST_READ)) if row else None
-        except Contended:
-            return True  # it is due again after its time
-        fault("sweep.give_up_post", call_id=call.call_id, run_id=call.run_id)
-        if settled is not None:
-            self._note(call.run_id, settled)
-        return True

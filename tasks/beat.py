@@ -2,11 +2,12 @@
 
 import os
 import socket
+import time
 
 from locks.ownership import OwnershipLocks, connect
 from models.database import Database
 from scheduler.beat import SweepScheduler
-from scheduler.sweeper import Sweeper
+from scheduler.sweeper import OutageMemory, Sweeper
 from tasks.ringing import Ringer
 from tasks.runtime import queue_room, required_urls
 from tasks.tally_writer import TallyWriter
@@ -42,6 +43,8 @@ class Scheduler(SweepScheduler):
             bell=Ringer(self.app, queue_room(settings, database, client)),
             dead_after_seconds=settings.dead_after_seconds,
             ring_after_seconds=settings.ring_after_seconds,
+            # Until whoever lives has had time to beat: PostgreSQL may just have come back.
+            outages=OutageMemory(time.monotonic() - settings.dead_after_seconds),
             tallies=tallies,
             on_settled=self._tracer.run_settled,
         )

@@ -1,8 +1,8 @@
 """The sweeper on the real database, with a bell that writes down what it rings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import fakeredis
@@ -15,7 +15,6 @@ from loop.outcome import Returned
 from models.calls import MAX_READ_ATTEMPTS, settle
 from models.database import Database
 from scheduler.beat import SweepScheduler
-from scheduler.bell import Ring, StepRing
 from scheduler.sweeper import Sweeper
 from tests.factories import RunWish, a_run
 from tests.invariants import violations
@@ -35,57 +34,7 @@ from tests.models.story import (
     run_row,
     started,
 )
-from umbel.contracts import CallId, RunId
-
-
-@dataclass
-class RecordingBell:
-    """A doorbell one can ask what it has rung; `is_away` makes it a broker that is gone."""
-
-    steps: list[tuple[RunId, int]] = field(default_factory=list)
-    calls: list[CallId] = field(default_factory=list)
-    is_away: bool = False
-    lengths: dict[str, int] = field(default_factory=dict)
-    queues: dict[RunId, str] = field(default_factory=dict)
-    tools: dict[CallId, str] = field(default_factory=dict)
-
-    def ring_step(self, run_id: RunId, step: int, rings: int = 0) -> bool:
-        if not self.is_away:
-            self.steps.append((run_id, step))
-        return not self.is_away
-
-    def ring_call(self, call_id: CallId, tool: str, rings: int = 0) -> bool:
-        if not self.is_away:
-            self.calls.append(call_id)
-            self.tools[call_id] = tool
-        return not self.is_away
-
-    def ring_all(self, rings: Sequence[Ring]) -> bool:
-        for ring in rings:
-            if isinstance(ring, StepRing):
-                self.ring_step(ring.run_id, ring.step)
-                self.queues[ring.run_id] = ring.queue
-            else:
-                self.ring_call(ring.call_id, ring.tool)
-        return not self.is_away
-
-    def waiting(self) -> Mapping[str, int]:
-        return self.lengths
-
-
-@pytest.fixture
-def locks() -> OwnershipLocks:
-    return OwnershipLocks(fakeredis.FakeRedis(decode_responses=True), prefix="u", ttl_seconds=30)
-
-
-@pytest.fixture
-def bell() -> RecordingBell:
-    return RecordingBell()
-
-
-@pytest.fixture
-def sweeper(database: Database, locks: OwnershipLocks, bell: RecordingBell) -> Sweeper:
-    return Sweeper(database, locks, bell, dead_after_seconds=DEAD_AFTER, ring_after_seconds=60)
+from tests.scheduler.recording_bell import RecordingBell
 
 
 def forget_ringing(database: Database) -> None:
