@@ -13,11 +13,11 @@ from models.database import Database
 from models.records import RunSpec
 from models.steps import Claim
 from tasks.persisting import persist
-from tools.preflight import Asked, Cleared, Denied, PlannedCall, PreflightHook, Verdict
 from tools.result import error_text
 from tools.targets import targets_of
 from umbel.contracts import Principal
 from umbel.errors import NotPermitted
+from umbel.preflight import Asked, Cleared, Denied, PlannedCall, PreflightHook, Verdict
 from umbel.strict_json import parse
 
 

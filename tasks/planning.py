@@ -10,17 +10,9 @@ from loop.repetition import PastCall, Repetition, compared_form, fingerprint
 from loop.response import ProposedCall
 from models.records import RunSpec
 from models.steps import PreparedCall
-from tools.preflight import (
-    Cleared,
-    ClearedCall,
-    Denied,
-    PlannedCall,
-    PreflightHook,
-    RefusedCall,
-    Verdict,
-    judge_calls,
-)
+from tools.preflight import ClearedCall, RefusedCall, judge_calls
 from tools.result import error_text
+from umbel.preflight import Cleared, Denied, PlannedCall, PreflightHook, Verdict
 
 _MODEL_MISTAKES: Final = frozenset(
     {"unknown_tool", "invalid_arguments", "incomplete_call", "repaired_arguments"}

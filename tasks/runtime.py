@@ -30,13 +30,14 @@ from tasks.ringing import Ringer
 from tasks.tallying import Meter
 from tasks.token_rates import TokenRates
 from tasks.tracing import NoTracer, Tracer, make_tracer
-from tools.preflight import PreflightHook
+from tools.hooks import load_hooks
 from tools.registry import ToolRegistry, load_registry
 from tools.typed_check import TypedArgumentsCheck
 from tools.web.client import WebAccess
 from umbel.contracts import RunId, WorkerId
 from umbel.errors import Misconfigured
 from umbel.names import LOOP_QUEUE, SUSPECT_QUEUE, WIRES, Reason, RunStatus, WireName
+from umbel.preflight import PreflightHook
 from umbel.settings import Settings
 from umbel.web_targets.allowing import AllowList
 
@@ -155,7 +156,7 @@ def build_runtime(
         redis_prefix=settings.redis_prefix,
         registry=registry,
         web_access=WebAccess(AllowList.of(settings.web_allow)),
-        hooks=(TypedArgumentsCheck(registry),),
+        hooks=(TypedArgumentsCheck(registry), *load_hooks(settings.preflight)),
         providers=model_providers(settings, RefusalNotes(client, prefix=settings.redis_prefix)),
         limits=StreamLimits(
             silence_seconds=settings.stream_silence_seconds,

@@ -8,7 +8,7 @@ enlarge what it may. A denial counts more than a wish to ask, whoever said what 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from loop.response import ProposedCall
 from tools.arguments import ArgumentProblems, check_arguments
@@ -17,7 +17,7 @@ from tools.result import error_text
 from tools.targets import targets_of
 from umbel.errors import InvariantBroken
 from umbel.names import Effect, Placement
-from umbel.strict_json import Json
+from umbel.preflight import Asked, Cleared, Denied, PlannedCall, PreflightHook, Verdict
 
 MAX_NAMES: Final = 30
 _SEAL: Final = object()
@@ -25,59 +25,6 @@ _SEAL: Final = object()
 
 FrozenTools = Mapping[str, Mapping[str, Any]]
 """The run's tools by name, each in the form of `Tool.frozen()`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cleared:
-    """The call may start, with exactly these bytes as its arguments."""
-
-    arguments_text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The call may start once the run's owner has approved exactly these bytes."""
-
-    arguments_text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Denied:
-    """The call ends as an error result that the model can act on."""
-
-    code: str
-    message: str
-
-
-Verdict = Cleared | Asked | Denied
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
-    """A call whose tool exists and whose arguments fit the schema: what a hook is shown."""
-
-    position: int
-    """Place in the model's reply, from 0."""
-    model_id: str
-    name: str
-    effect: Effect
-    placement: Placement
-    version: str
-    stall_seconds: float
-    arguments_text: str
-    """The bytes that are hashed, shown, approved and sent."""
-    arguments: Mapping[str, Json]
-    """The same, parsed."""
-    targets: tuple[str, ...] = ()
-    """What it would change, each as `umbel.target_name` writes it."""
-
-
-class PreflightHook(Protocol):
-    """One more check. A hook that raises denies the call; so does an answer that is no verdict."""
-
-    def __call__(self, call: PlannedCall) -> Verdict:
-        """`Cleared` or `Asked` with the call's own bytes, or `Denied` with words for the model."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ Without it the same fault is found when the tool is about to run: nothing is don
 an owner may have been asked to approve a call that never could work.
 """
 
-from tools.preflight import Cleared, Denied, PlannedCall, Verdict
 from tools.registry import ToolRegistry
 from umbel.errors import InvalidInput
+from umbel.preflight import Cleared, Denied, PlannedCall, Verdict
 
 
 class TypedArgumentsCheck:

@@ -76,6 +76,11 @@ Names = Annotated[
     BeforeValidator(split),
     Allowed("module names separated by commas; in the file a list"),
 ]
+Hooks = Annotated[
+    tuple[str, ...],
+    BeforeValidator(split),
+    Allowed("`module:function` names separated by commas; in the file a list"),
+]
 WebTargets = Annotated[
     tuple[str, ...],
     BeforeValidator(split),

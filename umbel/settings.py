@@ -24,6 +24,7 @@ from umbel.errors import Misconfigured
 from umbel.redis_url import broker_url
 from umbel.setting_kinds import (
     Count,
+    Hooks,
     Level,
     LogFormat,
     Name,
@@ -75,6 +76,8 @@ class Settings(BaseSettings):
     """Model of agents that name none."""
     tools: Names = ()
     """Modules with tools of your own, the same for whoever enqueues and for tool workers."""
+    preflight: Hooks = ()
+    """Your own checks of calls before they start, the same for all workers."""
     web_allow: WebTargets = ()
     """What tools may read though it is no public web server on port 80 or 443; none: nothing."""
     beat_seconds: Seconds = 3.0

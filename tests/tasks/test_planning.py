@@ -13,8 +13,8 @@ from models.records import RunSpec
 from tasks.authority import judging
 from tasks.planning import pause_after_mistakes, plan_calls
 from tests.factories import a_tool
-from tools.preflight import Cleared, Denied, PlannedCall, Verdict
 from umbel.contracts import RunId, ThreadId
+from umbel.preflight import Cleared, Denied, PlannedCall, Verdict
 
 TOOLS = (
     a_tool("look"),

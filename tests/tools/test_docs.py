@@ -1,6 +1,7 @@
 """The guide's code is real: it is loaded, run and compared with the example folder."""
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from loop.response import ProposedCall
+from tests.factories import a_tool
 from tests.tools.web.servers import listening, page
 from tools.beneath import MAX_PATH_BYTES
 from tools.builtin import BUILTIN, search
@@ -15,6 +18,8 @@ from tools.builtin.evidence import MAX_CHARS
 from tools.builtin.web import MAX_TEXT_BYTES
 from tools.chunks import CHUNK_CHARS
 from tools.encoding import MAX_DEPTH, MAX_VALUES
+from tools.hooks import load_hooks
+from tools.preflight import ClearedCall, RefusedCall, judge_calls
 from tools.registry import load_registry
 from tools.result import MAX_RESULT_BYTES
 from tools.streaming import MAX_STREAM_CHARS
@@ -49,7 +54,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_every_python_block_of_the_guide_is_named_and_so_is_run() -> None:
-    assert GUIDE.count("```python") == len(blocks()) == 6
+    assert GUIDE.count("```python") == len(blocks())
 
 
 def test_the_guides_tool_is_the_one_in_the_example_folder() -> None:
@@ -66,6 +71,26 @@ def test_the_guides_tool_is_found_by_its_module_name(load: ModuleType) -> None:
     tool = load_registry(["word_count_tool"]).get("word_count")
     assert tool.description == "Count the words of a text file in the workspace."
     assert tool.input_schema["properties"]["path"]["description"].startswith("File, relative")
+
+
+@pytest.mark.usefixtures("load")
+def test_the_guides_preflight_hook_judges_as_it_says() -> None:
+    hooks = load_hooks(["acme_checks:small_payments_only"])
+    schema = {"type": "object", "properties": {"cents": {"type": "integer"}}}
+    tools = {name: a_tool(name, effect="mutation", schema=schema).frozen() for name in ("pay", "x")}
+
+    def judged(name: str, cents: int) -> ClearedCall | RefusedCall:
+        text = json.dumps({"cents": cents})
+        wanted = ProposedCall(model_id="c", name=name, status="ok", arguments_text=text)
+        return judge_calls([wanted], tools, hooks)[0]
+
+    paid, other, refused = judged("pay", 5), judged("x", 5), judged("pay", 100_001)
+    assert isinstance(paid, ClearedCall)
+    assert paid.needs_approval
+    assert isinstance(other, ClearedCall)
+    assert not other.needs_approval
+    assert isinstance(refused, RefusedCall)
+    assert refused.code == "too_much"
 
 
 def test_the_guides_own_test_passes(load: ModuleType, tmp_path: Path) -> None:

@@ -8,20 +8,11 @@ import pytest
 import umbel
 from loop.response import ProposedCall
 from tools.definition import from_function
-from tools.preflight import (
-    Asked,
-    Cleared,
-    ClearedCall,
-    Denied,
-    PlannedCall,
-    PreparedCall,
-    RefusedCall,
-    Verdict,
-    judge_calls,
-)
+from tools.preflight import ClearedCall, PreparedCall, RefusedCall, judge_calls
 from tools.registry import ToolRegistry
 from tools.typed_check import TypedArgumentsCheck
 from umbel.errors import InvariantBroken
+from umbel.preflight import Asked, Cleared, Denied, PlannedCall, Verdict
 
 
 @umbel.tool(effect="read", placement="inline", version="2", stall_seconds=9)

@@ -16,9 +16,9 @@ from scheduler.sweeper import Sweeper
 from tasks import broker_watch, claiming, step, tool_call
 from tools import execution
 from tools.definition import Tool
-from tools.preflight import Cleared
 from tools.result import error_text
 from umbel.contracts import CallId, RunId, WorkerId
+from umbel.preflight import Cleared
 
 MUTANT: Final = "UMBEL_TEST_CHAOS_MUTANT"
 """The variable that arms one, by its name."""

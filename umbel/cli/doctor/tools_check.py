@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from models.diagnosis import frozen_tools, looking
+from tools.hooks import load_hooks
 from tools.registry import ToolRegistry, load_registry
 from umbel.cli.doctor.context import Context
 from umbel.cli.doctor.finding import Finding, problem, warning, worst
@@ -16,6 +17,7 @@ _SHOWN: Final = 3
 def look_at_tools(context: Context) -> Finding:
     """Whether all modules load, and runs in flight find the tools they were accepted with."""
     registry = load_registry(context.settings.tools)
+    hooks = load_hooks(context.settings.preflight)
     concerns = _unknown_to_agents(context, registry)
     compared = ""
     if context.usable.get("migrations"):
@@ -24,7 +26,10 @@ def look_at_tools(context: Context) -> Finding:
         concerns += _lost_to_runs(registry, promised)
         compared = f", compared with {sum(runs for _, _, runs in promised)} runs in flight"
     return worst(
-        "tools", f"{len(registry)} tools{compared}", concerns, tools=list(registry.names())
+        "tools",
+        f"{len(registry)} tools{compared}" + (f", {len(hooks)} preflight hooks" if hooks else ""),
+        concerns,
+        tools=list(registry.names()),
     )
 
 
