@@ -35,6 +35,11 @@ def gap(sources: Sequence[str], reason: str, detail: str = "") -> str:
     return _text(shown)
 
 
+def given_text(source: str, author: str, text: str) -> str:
+    """A text that was given beside the request: it is no word of the owner's, and says so."""
+    return f"{_text({'source': source, 'author': author})}\n{text}"
+
+
 def changed_since(sources: Sequence[str], view: str) -> str:
     """The result of a change, and that what it changed is not as it left it."""
     message = "What this call changed has been changed by somebody else since."

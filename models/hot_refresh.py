@@ -68,7 +68,9 @@ SELECT work, step FROM r
 # for the next one.
 STAY: Final = f"""
 UPDATE runs SET holder = NULL, work = 'ready', attempts = attempts - 1, ring_at = now(),
-  stale_step = CASE WHEN %(waits)s THEN step + 1 END
+  stale_step = CASE WHEN %(waits)s THEN step + 1 END,
+  source_rev = source_rev + (EXISTS (SELECT 1 FROM given_sources g
+    WHERE g.run_id = runs.id AND g.source_rev > runs.source_rev))::int
 WHERE {STILL_HELD}
 RETURNING id
 """  # noqa: S608 - constant text, no input

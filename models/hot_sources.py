@@ -30,12 +30,12 @@ _CURRENT: Final = """
 # Idempotent and monotonic: what is older than what is known, or the same, is no news. A deletion
 # without a revision is of the last one known.
 CHANGE: Final = """
-INSERT INTO sources AS s (tenant, source, seq, revision, is_deleted, reason)
-VALUES (%(tenant)s, %(source)s, 1, %(revision)s, %(is_deleted)s, %(reason)s)
+INSERT INTO sources AS s (tenant, source, seq, revision, is_deleted, reason, text)
+VALUES (%(tenant)s, %(source)s, 1, %(revision)s, %(is_deleted)s, %(reason)s, %(text)s)
 ON CONFLICT (tenant, source) DO UPDATE SET seq = s.seq + 1, is_deleted = excluded.is_deleted,
   revision = CASE WHEN excluded.is_deleted THEN coalesce(excluded.revision, s.revision)
     ELSE excluded.revision END,
-  reason = excluded.reason, changed_at = clock_timestamp(), told_run = ''
+  reason = excluded.reason, text = excluded.text, changed_at = clock_timestamp(), told_run = ''
 WHERE CASE
   WHEN s.revision ~ '^[0-9]+$' AND excluded.revision ~ '^[0-9]+$'
     THEN (excluded.revision::numeric, excluded.is_deleted) > (s.revision::numeric, s.is_deleted)
@@ -90,12 +90,18 @@ WHERE e.thread_id = {{thread}} AND NOT {_CURRENT}
 
 # Runs that may rest on a source; each is told by TELL, which looks closely.
 RESTING: Final = """
-SELECT DISTINCT r.id FROM sources s
+WITH s AS (
+  SELECT * FROM sources WHERE tenant = %(tenant)s AND source = %(source)s AND seq = %(seq)s)
+SELECT r.id FROM s
 JOIN evidence_sources e ON e.tenant = s.tenant AND e.source = s.source AND e.seen_seq < s.seq
 JOIN runs r ON r.thread_id = e.thread_id
-WHERE s.tenant = %(tenant)s AND s.source = %(source)s AND s.seq = %(seq)s
-  AND r.status IN ('running', 'waiting') AND r.stop_at IS NULL AND r.id > s.told_run
-ORDER BY r.id LIMIT %(limit)s
+WHERE r.status IN ('running', 'waiting') AND r.stop_at IS NULL AND r.id > s.told_run
+UNION
+SELECT r.id FROM s
+JOIN given_sources g ON g.tenant = s.tenant AND g.source = s.source AND g.seen_seq < s.seq
+JOIN runs r ON r.id = g.run_id
+WHERE r.status <> 'completed' AND r.id > s.told_run
+ORDER BY id LIMIT %(limit)s
 """
 TOLD: Final = """
 UPDATE sources SET told_run = %(told_run)s,
@@ -126,15 +132,26 @@ _COUNTED: Final = ",\n".join(
 # often for this step that it is shown as it is moves nothing; the next step looks at it.
 # Run after LOCK_RUN.
 TELL: Final = f"""
-WITH a AS (
-  SELECT q.id, bool_or({_TRIES.format(root="f0.root", run="q")} <= {MAX_REFRESHES}) AS moves
-  FROM runs q, LATERAL ({_AFFECTED.format(thread="q.thread_id")}) f0
+WITH g AS (
+  SELECT n.*, s.seq, s.is_deleted, s.text AS new_text, s.reason AS new_reason
+  FROM (SELECT * FROM given_sources WHERE run_id = %(run_id)s AND source = %(source)s
+    ORDER BY source_rev DESC LIMIT 1) n
+  JOIN sources s ON s.tenant = n.tenant AND s.source = n.source AND s.seq > n.seen_seq),
+a AS (
+  SELECT q.id, bool_or(f0.tries <= {MAX_REFRESHES}) AS moves, bool_or(f0.is_given) AS is_given
+  FROM runs q, LATERAL (
+    SELECT {_TRIES.format(root="f1.root", run="q")} AS tries, false AS is_given
+    FROM ({_AFFECTED.format(thread="q.thread_id")}) f1
+    UNION ALL
+    SELECT (SELECT count(*) FROM given_sources y WHERE y.run_id = q.id AND y.source = g.source
+      AND y.step = q.step AND y.source_rev > 0), true FROM g) f0
   WHERE q.id = %(run_id)s GROUP BY q.id),
 t AS (
   SELECT q.id, q.step, q.work, q.open_calls, a.moves,
     q.unknowns > 0 OR q.pause_reason IS NOT NULL AS is_held_up
   FROM runs q JOIN a ON a.id = q.id
-  WHERE q.stop_at IS NULL AND q.status IN ('running', 'waiting')),
+  WHERE (q.stop_at IS NULL AND q.status IN ('running', 'waiting'))
+    OR (a.is_given AND q.status <> 'completed')),
 x AS (
   SELECT s.id, s.state FROM calls s JOIN t ON s.run_id = t.id AND s.step = t.step
   WHERE t.moves AND s.refreshes IS NULL AND s.state IN ('planned', 'ready', 'awaiting_approval')
@@ -179,9 +196,19 @@ r AS (
     FROM (SELECT t.work = 'calls' AND k.skipped > 0 AND t.open_calls = k.skipped AS joins) j) n
   WHERE runs.id = t.id
   RETURNING runs.id, runs.tenant, runs.thread_id, runs.fence, runs.step, runs.work, runs.reason,
-    runs.detail, n.joins, t.moves, n.pauses, k.skipped,
+    runs.detail, runs.source_rev, n.joins, t.moves, n.pauses, k.skipped,
     next_seq - 1 - k.skipped - n.pauses::int AS seq),
 {_COUNTED},
+w AS (
+  INSERT INTO given_sources (run_id, source, source_rev, tenant, thread_id, place, author, text,
+    gap, reason, seen_seq, step)
+  SELECT r.id, g.source, r.source_rev + (NOT r.moves)::int, g.tenant, g.thread_id, g.place,
+    g.author, CASE WHEN NOT g.is_deleted THEN g.new_text END,
+    CASE WHEN g.is_deleted THEN 'deleted' WHEN g.new_text IS NULL THEN 'unreadable' END,
+    g.new_reason, g.seq, t.step
+  FROM r, g, t
+  ON CONFLICT (run_id, source, source_rev) DO UPDATE SET text = excluded.text,
+    gap = excluded.gap, reason = excluded.reason, seen_seq = excluded.seen_seq),
 v AS (
   INSERT INTO evidence (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars)
   SELECT s.id, r.id, r.thread_id, r.tenant, %(skipped_body)s, %(skipped_body)s,

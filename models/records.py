@@ -14,6 +14,7 @@ from loop.shape import SHORT_CHARS, WHOLE, Place, Shape
 from loop.transcript import RecordedRun, RecordedSummary, RunRecord, offered_tools
 from models import earlier_runs, hot_refresh
 from models.database import Database, Row
+from models.given import GIVEN, with_given
 from models.recorded import PICTURES, Corrections, recorded_steps
 from models.refreshed import Shown, refreshed, with_refreshed
 from models.schema import parse_stored
@@ -29,7 +30,7 @@ SELECT s.run_id, r.thread_id, s.model, s.wire, s.instructions, s.policy,
   EXISTS (SELECT 1 FROM entries e WHERE e.thread_id = r.thread_id AND e.run_id <> r.id)
     AS has_company,
   EXISTS (SELECT 1 FROM evidence_sources x WHERE x.thread_id = r.thread_id AND x.run_id <> r.id)
-    AS has_sourced_company
+    OR EXISTS (SELECT 1 FROM given_sources g WHERE g.thread_id = r.thread_id) AS has_sources
 FROM run_specs s JOIN runs r ON r.id = s.run_id WHERE s.run_id = %(run_id)s
 """
 _REQUEST: Final = """
@@ -105,8 +106,8 @@ class RunSpec:
     """Whether its model does; else they are only named."""
     has_company: bool = False
     """Its thread had other runs when this was read: those before it are part of its record."""
-    has_sourced_company: bool = False
-    """Results of theirs rest on sources, and may have been read again."""
+    has_sources: bool = False
+    """Its thread was given texts beside a request, or results of other runs rest on sources."""
 
     def tool(self, name: str) -> dict[str, Any] | None:
         """The frozen form of one offered tool."""
@@ -174,7 +175,7 @@ def load_spec(database: Database, run_id: RunId) -> RunSpec:
         reserve_tokens=row["reserve_tokens"],
         takes_pictures=row["takes_pictures"],
         has_company=row["has_company"],
-        has_sourced_company=row["has_sourced_company"],
+        has_sources=row["has_sources"],
     )
 
 
@@ -235,11 +236,12 @@ def load_record(
     statements = [_ENTRIES, _REPLIES, _RESULTS, _STEERS, _SUMMARY]
     if spec.has_company and not is_alone:
         statements += _COMPANY
-    has_refreshed = source_rev > 0 or spec.has_sourced_company
-    if has_refreshed:
-        statements.append(hot_refresh.SHOWN)
+    is_sourced = source_rev > 0 or spec.has_sources
+    if is_sourced:
+        statements += [hot_refresh.SHOWN, GIVEN]
     found = database.run(*((statement, parameters) for statement in statements))
-    shown = refreshed(found.pop()) if has_refreshed else {}
+    given = found.pop() if is_sourced else []
+    shown = refreshed(found.pop()) if is_sourced else {}
     requests, replies, results, corrected, summarised, *company = found
     for row in results:
         if row["view"] is None:
@@ -262,6 +264,7 @@ def load_record(
         run_id=spec.run_id,
         summary=summary if is_alone else None,
     )
+    record = with_given(record, given)
     if summary is None or shape.first_kept is None or is_alone:
         return record
     return kept_from(record, shape.first_kept, summary)

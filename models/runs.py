@@ -10,12 +10,14 @@ from sqlalchemy import Connection, RowMapping, func, insert, or_, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from loop.budget import USUAL_OUTPUT_RESERVE, USUAL_WINDOW
+from models.given import check_given, give_sources
 from models.input_checks import check_id, check_input
 from models.same_request import refuse_other_request
 from models.tables import entries, events, evidence_sources, run_specs, runs, threads, workers
 from umbel.contracts import Principal, RunId, ThreadId, new_id
 from umbel.errors import IdReused, NotFound
 from umbel.names import RunStatus, WireName
+from umbel.source_name import GivenSource
 
 ACTIVE: Final = ("queued", "running", "waiting", "cancelling")
 
@@ -48,6 +50,8 @@ class RunRequest:
     """The caller said which model; otherwise it is the agent's, or the deployment's."""
     own_policy: tuple[str, ...] = ()
     """Names of policy values that the caller gave."""
+    sources: tuple[GivenSource, ...] = ()
+    """Texts that are given beside the request."""
     makes_thread: bool = True
     """A thread id that stands for no thread yet makes one of that id."""
 
@@ -75,6 +79,7 @@ def accept_run(
         NotFound: the thread is somebody else's, or there is none and the request makes none.
     """
     check_input(request.input)
+    check_given(request.sources)
     check_id("run_id", run_id, "run")
     if thread_id is not None:
         check_id("thread_id", thread_id, "thr")
@@ -95,6 +100,7 @@ def accept_run(
     columns = {"owner_must_approve": must_approve, **_place(is_queued=is_queued)}
     columns["stale_step"] = 1 if rests_on_sources(connection, thread) else None
     _insert_run(connection, request, run_id, thread, columns)
+    give_sources(connection, run_id, request.sources)
     return Accepted(run_id, thread, is_new=True, is_queued=is_queued)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, select
 
+from models.given import given_at_first
 from models.tables import entries, run_specs, runs
 from umbel.contracts import RunId, ThreadId
 from umbel.errors import IdReused
@@ -40,6 +41,8 @@ def refuse_other_request(
         .where(runs.c.id == run_id)
     )
     found = list(_differences(connection.execute(query).one(), request, thread_id))
+    if given_at_first(connection, run_id) != request.sources:
+        found.append("its sources differ")
     if found:
         raise IdReused(
             f"The run id {run_id!r} was accepted before with another request: "

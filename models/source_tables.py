@@ -11,7 +11,7 @@ from sqlalchemy import (
     text,
 )
 
-from models.schema import Id, Moment, id_column, metadata, tenant_column
+from models.schema import Id, Moment, id_column, metadata, one_of, tenant_column
 
 sources = Table(
     "sources",
@@ -22,6 +22,7 @@ sources = Table(
     Column("revision", Text, comment="as the last notice said it; NULL: it did not say"),
     Column("is_deleted", Boolean, nullable=False),
     Column("reason", Text, nullable=False, comment="what the last notice said beside it"),
+    Column("text", Text, comment="what it says now, if the last notice brought that"),
     Column("changed_at", Moment, nullable=False, server_default=text("clock_timestamp()")),
     Column(
         "told_seq",
@@ -64,4 +65,33 @@ evidence_sources = Table(
     Index(None, "thread_id"),
     Index(None, "run_id"),
     comment="Which sources, in which revision, a result rests on.",
+)
+
+
+given_sources = Table(
+    "given_sources",
+    metadata,
+    id_column("run_id", primary_key=True),
+    Column("source", Text, primary_key=True, comment="kind:id"),
+    Column(
+        "source_rev",
+        Integer,
+        primary_key=True,
+        comment="from this source revision of the run on, it is shown so",
+    ),
+    tenant_column(),
+    id_column("thread_id"),
+    Column("place", Integer, nullable=False, comment="in the order in which they were given"),
+    Column("author", Text, nullable=False),
+    Column("text", Text, comment="NULL: there is nothing to show any more"),
+    Column("gap", Text, comment="why"),
+    Column("reason", Text, nullable=False, server_default="", comment="in words"),
+    Column("seen_seq", Integer, nullable=False, comment="notices that it knows of"),
+    Column("step", Integer, nullable=False, comment="where the run stood when it changed"),
+    Column("given_at", Moment, nullable=False, server_default=text("clock_timestamp()")),
+    one_of("gap", ("deleted", "unreadable")),
+    CheckConstraint("(text IS NULL) = (gap IS NOT NULL)", name="shown"),
+    Index(None, "tenant", "source"),
+    Index(None, "thread_id"),
+    comment="Texts given to a run beside its request, as each of its requests has shown them.",
 )

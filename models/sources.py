@@ -8,7 +8,7 @@ from typing import Final
 from models import hot, hot_sources
 from models.database import Database
 from models.hot_settle import IMPATIENCE
-from models.input_checks import check_storable
+from models.input_checks import check_input, check_storable
 from models.outcomes import UNKNOWN_DETAIL
 from umbel.contracts import RunId
 from umbel.errors import Contended, InvalidInput
@@ -38,6 +38,8 @@ class Notice:
     is_deleted: bool = False
     reason: str = ""
     """For the model, beside a gap."""
+    text: str | None = None
+    """What it says now, for runs that were given its text; others read it again themselves."""
 
     def checked(self) -> "Notice":
         """The same.
@@ -49,6 +51,8 @@ class Notice:
         if self.revision is not None:
             check_revision(self.revision)
         check_storable("The reason", self.reason)
+        if self.text is not None:
+            check_input(self.text)
         if len(self.reason) > MAX_REASON_CHARS:
             raise InvalidInput(
                 f"The reason has {len(self.reason)} characters; at most {MAX_REASON_CHARS}."
@@ -92,6 +96,7 @@ def record_notice(database: Database, tenant: str, notice: Notice) -> tuple[bool
         "revision": notice.revision,
         "is_deleted": notice.is_deleted,
         "reason": notice.reason,
+        "text": notice.text,
     }
     _, news, found = database.run(
         (hot_sources.LOCK_ALONE, parameters),

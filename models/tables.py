@@ -5,7 +5,7 @@ from models.call_tables import calls, deliveries, evidence, receipts
 from models.capture_tables import captures, evidence_chunks, pictures
 from models.run_tables import entries, events, model_calls, run_specs, runs, workers
 from models.schema import metadata
-from models.source_tables import evidence_sources, sources
+from models.source_tables import evidence_sources, given_sources, sources
 from models.steer_tables import steers
 from models.summary_tables import summaries
 from models.tallies_table import tallies
@@ -22,6 +22,7 @@ __all__ = [
     "evidence",
     "evidence_chunks",
     "evidence_sources",
+    "given_sources",
     "metadata",
     "model_calls",
     "pictures",

@@ -22,6 +22,7 @@ from umbel.faults import fault
 from umbel.names import OnBusy, WireName
 from umbel.settings import Settings
 from umbel.settings_faults import compact
+from umbel.source_name import GivenSource
 from umbel.strict_json import canonical
 
 
@@ -77,6 +78,8 @@ class NewRequest:
     """The caller chose the model, whatever the agent names."""
     own_policy: Sequence[str] = ()
     """Names of the agent's policy values that the caller gave."""
+    sources: Sequence[GivenSource] = ()
+    """Texts that are given beside the request, and that may be edited or deleted later."""
     makes_thread: bool = True
     """A `thread_id` that stands for no thread yet makes one."""
     traceparent: str | None = None
@@ -154,6 +157,7 @@ def _frozen(registry: ToolRegistry, agent: AgentSpec, request: NewRequest) -> Ru
         traceparent=storable_traceparent(request.traceparent),
         names_model=request.names_model,
         own_policy=tuple(request.own_policy),
+        sources=tuple(request.sources),
         makes_thread=request.makes_thread,
     )
 

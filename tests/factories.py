@@ -13,6 +13,7 @@ from tools.registry import ToolRegistry
 from umbel.agent_settings import ModelSettings
 from umbel.contracts import Principal, RunId, ThreadId
 from umbel.names import Effect, Placement
+from umbel.source_name import GivenSource
 
 OWNER = Principal(tenant="acme", user="ann")
 MAY_REPEAT = {"repeat_unchanged": 0, "repeat_failures": 0}
@@ -57,6 +58,7 @@ class RunWish:
     run_id: RunId | None = None
     thread_id: ThreadId | None = None
     makes_thread: bool = True
+    sources: tuple[GivenSource, ...] = ()
     window: int = 1_000_000
     """Tokens of the model's window: far away where it is not the subject."""
     output_reserve: int = 100
@@ -85,6 +87,7 @@ def a_run(database: Database, wish: RunWish | None = None) -> Accepted:
         run_id=wish.run_id,
         thread_id=wish.thread_id,
         makes_thread=wish.makes_thread,
+        sources=wish.sources,
     )
     return accept(database, ToolRegistry(wish.tools), agent, request)
 

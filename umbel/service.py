@@ -13,7 +13,7 @@ Settings come from `UMBEL_*` and `umbel.toml`; workers must be running for a run
 
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -23,6 +23,7 @@ from umbel.errors import InvalidInput, NotFound
 from umbel.names import SETTLED_STATUSES, OnBusy, SteerMode, Verification
 from umbel.server_path import bind_server_packages
 from umbel.settings import Settings, load_settings
+from umbel.source_name import GivenSource
 from umbel.wanted import Wanted
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Service:
         thread_id: str | None = None,
         policy: Mapping[str, object] | None = None,
         traceparent: str | None = None,
+        sources: Sequence[GivenSource] = (),
     ) -> RunId:
         """Accept a request; it is durable when this returns.
 
@@ -84,6 +86,8 @@ class Service:
             policy: values that win over the agent's.
             traceparent: a W3C Trace Context; the run's spans become its children. None: that of
                 the span this program has open, if it uses OpenTelemetry.
+            sources: texts given beside the request, each with its name and author. `note_source`
+                with the new text, or as deleted, changes what the run is shown.
 
         Raises:
             InvalidInput: the request cannot be stored as it is.
@@ -100,6 +104,7 @@ class Service:
             thread_id=thread_id,
             policy=policy or {},
             traceparent=traceparent,
+            sources=sources,
         )
         return self.accept(wanted).run_id
 
@@ -257,6 +262,7 @@ class Service:
         revision: str | None = None,
         is_deleted: bool = False,
         reason: str = "",
+        text: str | None = None,
     ) -> "SourceNoted":
         """Say that something outside has changed: runs that rest on it read it again.
 
@@ -269,6 +275,7 @@ class Service:
             revision: which it has now. Whole numbers have an order: older ones are ignored.
             is_deleted: it is gone; its results become gaps that the model is told of.
             reason: said beside such a gap.
+            text: what it says now, for runs that were given its text with their request.
 
         Raises:
             InvalidInput: the source is none, or a text cannot be stored.
@@ -277,7 +284,7 @@ class Service:
         from models.sources import Notice
         from tasks.source_notices import note_source
 
-        notice = Notice(source, revision, is_deleted, reason)
+        notice = Notice(source, revision, is_deleted, reason, text)
         ring, tenant = self._ringer.ring_step, self._settings.tenant
         return note_source(self._database, self._wake_ups, ring, tenant, notice)
 

@@ -5,6 +5,7 @@ A source is whatever a result rests on and may change later. Tools name the sour
 """
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from umbel.errors import InvalidInput
@@ -12,6 +13,16 @@ from umbel.errors import InvalidInput
 MAX_NAME_CHARS: Final = 2_000
 MAX_REVISION_CHARS: Final = 200
 _KIND: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSource:
+    """A text that is given to a run beside its request, and that may be edited or deleted later."""
+
+    source: str
+    """`kind:id`."""
+    author: str
+    text: str
 
 
 def source_name(kind: str, source_id: str) -> str:

@@ -1,12 +1,13 @@
 """What a caller of Umbel wants: a request, and how it is to be carried out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from umbel.contracts import Principal, RunId, ThreadId
 from umbel.errors import Misconfigured
 from umbel.settings import Settings
+from umbel.source_name import GivenSource
 
 if TYPE_CHECKING:
     from tasks.acceptance import AgentSpec, NewRequest
@@ -27,6 +28,7 @@ class Wanted:
     """A `thread_id` that stands for no thread yet makes one; False: it is refused."""
     policy: Mapping[str, object] = field(default_factory=dict[str, object])
     traceparent: str | None = None
+    sources: Sequence[GivenSource] = ()
 
     def against(self, settings: Settings, principal: Principal) -> "tuple[AgentSpec, NewRequest]":
         """The agent of the settings that it asks for, and the request as it is accepted.
@@ -52,5 +54,6 @@ class Wanted:
             names_model=self.model is not None,
             own_policy=tuple(self.policy),
             makes_thread=self.makes_thread,
+            sources=self.sources,
         )
         return replace(spec, model=model), new

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from locks.wake_ups import WakeUps
 from models.database import Database
+from models.sources import Notice
 from tasks.owner_verbs import OwnerVerbs
 from tasks.ringing import Ringer
+from tasks.source_notices import note_source
 from tests.cases.happenings import Event
 from tests.cases.limits import limits_of
 from tests.cases.world import World
@@ -61,6 +63,18 @@ class Desk:
         self.database.run((_SHARE, parameters))
 
 
+def source_of(name: str) -> str:
+    """The product's name of a source message of a case."""
+    return f"message:{name}"
+
+
+def _edit_source(desk: Desk, _: OwnerVerbs, world: World, event: Event) -> bool:
+    is_deleted = event["do"] == "delete_source"
+    notice = Notice(source_of(event["source"]), is_deleted=is_deleted, text=event.get("text"))
+    ring = desk.ringer.ring_step
+    return note_source(desk.database, desk.wake_ups, ring, TENANT, notice).is_new
+
+
 def _steer(_: Desk, verbs: OwnerVerbs, world: World, event: Event) -> bool:
     run_id = RunId(world.run_id)
     return verbs.steer(run_id, event["text"], event.get("mode", "redirect")).is_new
@@ -103,5 +117,7 @@ _VERBS: Final[dict[str, Callable[[Desk, OwnerVerbs, World, Event], bool]]] = {
     "verify": _verify,
     "approve": _approve,
     "deny": _approve,
+    "edit_source": _edit_source,
+    "delete_source": _edit_source,
 }
 COMMANDS: Final = frozenset(_VERBS)

@@ -75,8 +75,6 @@ def _of_run(case: Case) -> Iterator[str]:
     for name in policy_of(case):
         if name not in Policy.model_fields:
             yield f"the policy has no {name} yet"
-    if run.get("source_context"):
-        yield "sources are not there yet"
     if run.get("consolidation"):
         yield "consolidation is not there yet"
 

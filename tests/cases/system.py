@@ -14,7 +14,7 @@ from tasks.ringing import Ringer
 from tests.broker import publisher
 from tests.cases.actions import Stage
 from tests.cases.case_file import Case
-from tests.cases.commands import TENANT, Desk
+from tests.cases.commands import TENANT, Desk, source_of
 from tests.cases.coordinator import FAULT_POINTS, Coordinator
 from tests.cases.scripted_tools import tools_of
 from tests.cases.support import model_settings_of, policy_of
@@ -23,6 +23,7 @@ from tests.services import Services, fresh_place
 from tests.worker_processes import FAST_CLOCKS, PATIENT_CLOCKS, Pool, WorkerProcesses
 from tools.registry import ToolRegistry, load_registry
 from umbel.contracts import Principal, RunId, ThreadId, new_id
+from umbel.source_name import GivenSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,10 @@ def accept_case(
         run_id=run_id,
         thread_id=thread_id,
         workspace=None if workspace is None else str(workspace),
+        sources=[
+            GivenSource(source_of(given["id"]), given["author"], given["text"])
+            for given in case.run.get("source_context", ())
+        ],
     )
     accept(database, ToolRegistry(tools), agent, request)
 

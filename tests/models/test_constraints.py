@@ -139,6 +139,16 @@ CASES = [
         f"UPDATE calls SET position = -1, refreshes = 'call_1', refresh_no = 1 {SENT}",
     ),
     (
+        "given_sources_gap",
+        "INSERT INTO given_sources VALUES"
+        " ('run_1', 'note:1', 0, 'acme', 'thr_1', 1, 'ann', NULL, 'odd', '', 0, 1)",
+    ),
+    (
+        "given_sources_shown",
+        "INSERT INTO given_sources VALUES"
+        " ('run_1', 'note:1', 0, 'acme', 'thr_1', 1, 'ann', NULL, NULL, '', 0, 1)",
+    ),
+    (
         "sources_counted",
         "INSERT INTO sources (tenant, source, seq, is_deleted, reason, told_seq)"
         " VALUES ('acme', 'file:/a', 1, false, '', 2)",

@@ -12,7 +12,7 @@ from tests.services import Services
 
 DATA = Path(__file__).parent.parent / "data" / "cases"
 FOLDERS = (DATA / "runs", DATA / "runs-own")
-WAIT_FOR_LATER = frozenset({"043", "045", "047", "059"})
+WAIT_FOR_LATER = frozenset({"043", "045", "047"})
 """Schedules and sources are not there yet."""
 CASES = in_running_order([load_case(path) for folder in FOLDERS for path in case_files(folder)])
 

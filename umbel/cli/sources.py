@@ -5,6 +5,7 @@ from pathlib import Path
 
 from umbel.cli import exits
 from umbel.cli.acting import Lines, acting
+from umbel.cli.request_text import request_text
 
 _SHOWN_RUNS = 10
 
@@ -17,6 +18,7 @@ def notice_command(
     is_json: bool,
     is_deleted: bool = False,
     reason: str = "",
+    text: str | None = None,
 ) -> int:
     """Tell the runs that rest on a source; 0 whether or not there are any.
 
@@ -24,9 +26,10 @@ def notice_command(
         InvalidInput: the source is none, or a text cannot be stored.
         Unavailable: the record does not answer.
     """
+    words = None if text is None else request_text(text)
     with acting(data, is_json=is_json) as system:
         noted = system.service.note_source(
-            source, revision=revision, is_deleted=is_deleted, reason=reason
+            source, revision=revision, is_deleted=is_deleted, reason=reason, text=words
         )
         kind = "source.deleted" if is_deleted else "source.changed"
         word = "deleted" if is_deleted else "changed"

@@ -32,6 +32,10 @@ Revision = Annotated[
 def source_changed(
     source: Source,
     revision: Revision = None,
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="For runs that were given its text; - reads stdin."),
+    ] = None,
     json: Json = False,
     data: RunningData = None,
 ) -> int:
@@ -43,7 +47,7 @@ def source_changed(
     """
     from umbel.cli.sources import notice_command
 
-    return notice_command(source, data, revision=revision, is_json=json)
+    return notice_command(source, data, revision=revision, text=text, is_json=json)
 
 
 @sources.command("deleted", cls=PlainUsage, epilog=examples.SOURCES_DELETED)
