@@ -22,7 +22,7 @@ e.thread_id = %(thread_id)s AND e.tenant = %(tenant)s AND e.call_id = coalesce(
 
 # Of a long result the chunk that the page begins in, and those behind it that it reaches.
 _PAGE: Final = f"""
-SELECT e.total_chars, encode(e.sha256, 'hex') AS sha256, CASE
+SELECT e.total_chars, encode(e.sha256, 'hex') AS sha256, e.stored_at, CASE
   WHEN e.body IS NOT NULL
     THEN substr(e.body, least(%(offset)s, 2000000000)::int + 1, %(limit)s::int)
   ELSE (
@@ -68,7 +68,14 @@ class ThreadEvidence:
                 f"offset {offset} lies behind the end; the result has {total} characters."
             )
         end = offset + len(row["text"])
-        return EvidencePage(row["text"], offset, end if end < total else None, total, row["sha256"])
+        return EvidencePage(
+            text=row["text"],
+            offset=offset,
+            next_offset=end if end < total else None,
+            total_chars=total,
+            sha256=row["sha256"],
+            captured_at=row["stored_at"],
+        )
 
     def find_line(self, handle: str, line: int) -> int | None:
         """See `EvidenceReader.find_line`."""

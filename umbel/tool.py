@@ -14,6 +14,7 @@ Schema and finds the function through the entry point group `umbel.tools` or `UM
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 
 from umbel.errors import UmbelError
@@ -105,6 +106,8 @@ class EvidencePage:
     next_offset: int | None
     total_chars: int
     sha256: str
+    captured_at: datetime | None = None
+    """When the result was stored; None of one that is not."""
 
 
 class EvidenceReader(Protocol):

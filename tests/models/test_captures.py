@@ -79,11 +79,13 @@ def test_pages_of_a_chunked_result_are_the_result(database: Database) -> None:
     proof, whole = a_long_result(database, PARTS), "".join(PARTS)
     pages = reader(database, proof)
     sha = hashlib.sha256(whole.encode()).hexdigest()
+    [stored] = query(database, "SELECT stored_at FROM evidence")
     for limit in (1, 3, 8, 100):
         text, offset = "", 0
         while True:
             page = pages.read(proof.call.call_id, offset, limit)
             assert (page.offset, page.total_chars, page.sha256) == (offset, len(whole), sha)
+            assert page.captured_at == stored["stored_at"]
             assert page.text == whole[offset : offset + limit]
             text += page.text
             if page.next_offset is None:

@@ -277,6 +277,7 @@ def test_a_search_begins_at_the_offset_and_says_when_there_is_nothing() -> None:
         "next_offset": None,
         "total_chars": len(STORED),
         "sha256": "",
+        "captured_at": None,
         "text": "",
         "found": False,
     }

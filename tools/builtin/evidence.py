@@ -75,6 +75,7 @@ def _page(handle: str, page: EvidencePage) -> dict[str, Any]:
         "next_offset": page.next_offset,
         "total_chars": page.total_chars,
         "sha256": page.sha256,
+        "captured_at": page.captured_at,
         "text": page.text,
     }
 
@@ -159,13 +160,12 @@ def _value(
         )
     end = offset + len(window.text)
     return {
-        "handle": handle,
+        **_page(handle, reader.read(handle, 0, 1)),
         "path": path,
         "matches": window.matches,
         "offset": offset,
         "next_offset": end if end < window.total_chars else None,
         "total_chars": window.total_chars,
-        "sha256": reader.read(handle, 0, 1).sha256,
         "text": window.text,
         "found": True,
     }

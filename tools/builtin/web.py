@@ -1,5 +1,6 @@
 """Reading a page of the web."""
 
+import hashlib
 import time
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -9,6 +10,7 @@ from pydantic import Field
 from tools.web.html import MAX_BYTES as MAX_HTML_BYTES
 from tools.web.html import Readable, readable
 from tools.web.media import Media, media_of, text_of
+from umbel.source_name import MAX_NAME_CHARS, MAX_REVISION_CHARS
 from umbel.tool import ToolContext, ToolFailed, WebAnswer, tool
 
 MAX_TEXT_BYTES: Final = 8 * 1024 * 1024
@@ -34,12 +36,15 @@ def web_read(
         media = media_of(answer.headers.get("content-type", ""))
         data = _body_of(answer, media)
         page = _page_of(data, media, answer.url, is_whole=whole)
+        _name_source(context, answer, page.text)
         return {
             "title": page.title,
             "url": answer.url,
             "requested_url": url,
             "media_type": media.type or None,
-            "captured_at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
+            # No more than the day: a page that is read again unchanged is the same result. The
+            # record knows the moment.
+            "captured_on": datetime.fromtimestamp(time.time(), UTC).date(),
             "text": page.text,
         }
 
@@ -65,3 +70,12 @@ def _page_of(data: bytes, media: Media, url: str, *, is_whole: bool) -> Readable
     if len(data) > MAX_HTML_BYTES:
         raise ToolFailed(f"The page has more than {MAX_HTML_BYTES:,} bytes of HTML.")
     return readable(text, url, is_whole=is_whole)
+
+
+def _name_source(context: ToolContext, answer: WebAnswer, text: str) -> None:
+    """Let the result rest on the page, in the revision that its server names, or else as it is."""
+    named = answer.headers.get("etag") or answer.headers.get("last-modified") or ""
+    is_usable = 0 < len(named) <= MAX_REVISION_CHARS and named.isprintable()
+    revision = named if is_usable else hashlib.sha256(text.encode()).hexdigest()
+    if len(answer.url) + len("page:") <= MAX_NAME_CHARS:  # nobody tells of one with a longer name
+        context.source("page", answer.url, revision)

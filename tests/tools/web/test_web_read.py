@@ -1,6 +1,7 @@
 """The tool as a model calls it."""
 
 import gzip
+import hashlib
 import json
 import re
 from typing import Any
@@ -47,7 +48,7 @@ HTML = b"<html><head><title>Carrots</title></head><body><nav>Menu</nav><p>Orange
 
 def test_a_page_is_read_with_what_is_known_about_it() -> None:
     read = result([redirect("/moved?x=1"), page(HTML, "text/html; charset=utf-8")], "/old")
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", read.pop("captured_at"))
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", read.pop("captured_on"))
     port = read.pop("port")
     assert read == {
         "title": "Carrots",
@@ -103,3 +104,36 @@ def test_every_piece_that_comes_is_progress() -> None:
     with listening([page(b"a" * 200_000)]) as server:
         _, context = outcome(f"http://127.0.0.1:{server.port}/", server.port)
     assert len(context.notes) > 5
+
+
+@pytest.mark.parametrize(
+    ("headers", "revision"),
+    [
+        (('ETag: "a7"', "Last-Modified: Mon, 02 Mar 2026 10:00:00 GMT"), '"a7"'),
+        (("Last-Modified: Mon, 02 Mar 2026 10:00:00 GMT",), "Mon, 02 Mar 2026 10:00:00 GMT"),
+        ((f"ETag: {'x' * 201}",), hashlib.sha256(b"hello").hexdigest()),
+        ((), hashlib.sha256(b"hello").hexdigest()),
+    ],
+)
+def test_the_page_is_a_source_in_the_revision_that_its_server_names(
+    headers: tuple[str, ...], revision: str
+) -> None:
+    with listening([redirect("/b"), page(b"hello", "text/plain", *headers)]) as server:
+        _, context = outcome(f"http://127.0.0.1:{server.port}/a", server.port)
+    assert context.sources.revisions == {f"page:http://127.0.0.1:{server.port}/b": revision}
+
+
+def test_a_page_with_a_very_long_address_is_read_and_is_no_source() -> None:
+    with listening([page(b"hello", "text/plain")]) as server:
+        url = f"http://127.0.0.1:{server.port}/{'a' * 2500}"
+        found, context = outcome(url, server.port)
+    assert isinstance(found, Returned)
+    assert context.sources.revisions == {}
+
+
+def test_a_page_that_is_read_again_unchanged_is_the_same_result() -> None:
+    with listening([page(HTML, "text/html")]) as server:
+        first, second = (
+            outcome(f"http://127.0.0.1:{server.port}/", server.port)[0] for _ in range(2)
+        )
+    assert first == second
