@@ -29,7 +29,8 @@ SELECT outcome, verified, verified_by FROM receipts
 WHERE call_id = %(call_id)s AND run_id = %(run_id)s
 """
 _ASKED: Final = """
-SELECT c.run_id, c.state, c.args_sha, a.word, a.said_by FROM calls c
+SELECT c.state, c.args_sha, a.word, a.said_by FROM calls c
+JOIN runs r ON r.id = c.run_id AND r.tenant = %(tenant)s AND r.owner = %(user)s
 LEFT JOIN LATERAL (SELECT * FROM approvals a WHERE a.call_id = c.id
   ORDER BY a.said_at DESC LIMIT 1) a ON true
 WHERE c.id = %(call_id)s AND c.needs_approval
@@ -101,12 +102,15 @@ def explain_verify(
 def explain_approval(
     database: Database, call_id: CallId, principal: Principal, args_sha: bytes
 ) -> NoReturn:
-    """Raise why a call was neither granted nor denied."""
-    [calls] = database.run((_ASKED, {"call_id": call_id}))
+    """Raise why a call was neither granted nor denied.
+
+    To everybody but its owner there is no such call, whoever else may know of the run.
+    """
+    parameters = {"call_id": call_id, "tenant": principal.tenant, "user": principal.user}
+    [calls] = database.run((_ASKED, parameters))
     if not calls:
-        raise NotFound(f"No call {call_id!r} asks for approval; see `umbel approvals list`.")
+        raise NotFound(f"No call {call_id!r} asks for your approval; see `umbel approvals list`.")
     call = calls[0]
-    _refuse_others(_look(database, RunId(call["run_id"]), principal), call["run_id"], principal)
     if bytes(call["args_sha"]) != args_sha:
         raise Conflict(
             f"{call_id} would send other bytes than those of this hash; look again with "

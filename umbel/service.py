@@ -229,7 +229,7 @@ class Service:
 
         Raises:
             Conflict: other bytes, decided before, or its run has moved on.
-            NotFound, NotPermitted: it is not yours, or not yours to approve.
+            NotFound: it is not yours to approve.
             InvalidInput: the hash is none.
             Unavailable: PostgreSQL does not answer; repeat it.
         """
@@ -239,7 +239,7 @@ class Service:
         """Let a change not be done that waits for your approval; the model is told the words.
 
         Raises:
-            Conflict, NotFound, NotPermitted, InvalidInput, Unavailable: as `approve`.
+            Conflict, NotFound, InvalidInput, Unavailable: as `approve`.
         """
         return self._verbs.deny(CallId(call_id), _hash(sha256), words)
 

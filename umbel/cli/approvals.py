@@ -72,7 +72,7 @@ def approve_command(call: str, seen: str, data: Path | None, *, is_json: bool) -
     """Let a change start that waits for its owner.
 
     Raises:
-        Conflict, InvalidInput, NotFound, NotPermitted: it cannot be; says why.
+        Conflict, InvalidInput, NotFound: it cannot be; says why.
         Unavailable: the record does not answer.
     """
     with acting(data, is_json=is_json) as system:
@@ -86,7 +86,7 @@ def deny_command(call: str, seen: str, words: str, data: Path | None, *, is_json
     """Let a change not be done that waits for its owner.
 
     Raises:
-        Conflict, InvalidInput, NotFound, NotPermitted: it cannot be; says why.
+        Conflict, InvalidInput, NotFound: it cannot be; says why.
         Unavailable: the record does not answer.
     """
     said = request_text(words) if words else ""

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,7 @@ from tests.models.story import (
 )
 from umbel.cli.approvals import approve_command, deny_command, list_command, show_command
 from umbel.contracts import Principal, ThreadId
-from umbel.errors import Conflict, InvalidInput, NotFound, NotPermitted
+from umbel.errors import Conflict, InvalidInput, NotFound
 
 pytestmark = pytest.mark.usefixtures("own_settings")
 
@@ -104,12 +105,14 @@ def test_only_the_owner_approves_and_strangers_see_nothing(
     step = dispatched(database, ASKED)
     thread = ThreadId(run_row(database, step.run_id)["thread_id"])
     share_thread(database, thread, OWNER, ["bob"])
-    monkeypatch.setenv("UMBEL_USER", "bob")
-    with pytest.raises(NotPermitted):
-        approve_command(step.calls[0], SHA, None, is_json=True)
-    monkeypatch.setenv("UMBEL_USER", "eve")
-    with pytest.raises(NotFound):
-        approve_command(step.calls[0], SHA, None, is_json=True)
+    told: set[str] = set()
+    for user in ("bob", "eve"):
+        monkeypatch.setenv("UMBEL_USER", user)
+        for decide in (approve_command, partial(deny_command, words="")):
+            with pytest.raises(NotFound) as refusal:
+                decide(step.calls[0], SHA, data=None, is_json=True)
+            told.add(str(refusal.value))
+    assert len(told) == 1, "a collaborator is told what a stranger is told"
     monkeypatch.setenv("UMBEL_TENANT", "else")
     with pytest.raises(NotFound):
         show_command(step.calls[0], None, is_json=True)
