@@ -130,6 +130,19 @@ INVARIANTS: Final = (
         only_at_rest=True,
     ),
     Invariant(
+        "summary_out_of_line",
+        "a summary does not follow the one before it, or no model call wrote it",
+        "steps are told twice in requests, or by nobody",
+        """
+        SELECT s.id, s.run_id, s.number FROM summaries s
+        LEFT JOIN summaries p ON p.run_id = s.run_id AND p.number = s.number - 1
+        LEFT JOIN model_calls m ON m.run_id = s.run_id AND m.step = s.step
+          AND m.attempt = s.attempt AND m.purpose = 'compact' AND m.reply IS NOT NULL
+        WHERE (s.number > 1 AND p.id IS DISTINCT FROM s.previous)
+          OR (p.first_kept_run = s.first_kept_run AND p.first_kept_step >= s.first_kept_step)
+          OR (s.attempt IS NOT NULL AND m.run_id IS NULL)""",
+    ),
+    Invariant(
         "differing_usage",
         "usage differs from the reply",
         "spending is not what the endpoint reported",
@@ -261,6 +274,8 @@ INVARIANTS: Final = (
           WHERE m.tenant <> r.tenant
         UNION ALL SELECT e.call_id, 'evidence' FROM evidence e JOIN runs r ON r.id = e.run_id
           WHERE e.tenant <> r.tenant OR e.thread_id <> r.thread_id
+        UNION ALL SELECT s.id, 'summaries' FROM summaries s JOIN runs r ON r.id = s.run_id
+          WHERE s.tenant <> r.tenant OR s.thread_id <> r.thread_id
         UNION ALL SELECT x.call_id, 'receipts' FROM receipts x JOIN runs r ON r.id = x.run_id
           WHERE x.tenant <> r.tenant""",
     ),

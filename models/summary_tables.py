@@ -47,7 +47,7 @@ summaries = Table(
     Column("created_at", Moment, nullable=False, server_default=text("clock_timestamp()")),
     one_of("kind", ("summary", "trim")),
     CheckConstraint("kind = 'trim' OR attempt IS NOT NULL", name="written_by"),
-    CheckConstraint("(previous IS NULL) = (number = 1)", name="previous"),
+    CheckConstraint("previous IS NOT NULL OR number = 1", name="previous"),
     UniqueConstraint("run_id", "number"),
     ForeignKeyConstraint(["run_id"], ["runs.id"]),
     comment="What stands in a request for the steps before the first that is kept.",

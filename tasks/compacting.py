@@ -156,7 +156,7 @@ def _new_summary(
     return NewSummary(
         summary_id=NewSummary.new_id(),
         number=sent.summaries + 1,
-        previous=sent.summary,
+        previous=cuts.shape.summary,
         kind="summary" if is_summary else "trim",
         first_kept=cuts.first_kept,
         steers=kept.summary.steers if kept.summary else 0,

@@ -11,6 +11,7 @@ from loop.shape import Shape
 from loop.transcript import RequestManifest, RunRecord, build_request
 from loop.weight import Weight, weigh
 from models.records import RunSpec, load_record
+from models.sent import load_shape_before
 from models.steps import Claim
 from providers.contract import RequestForm, StreamHandle
 from tasks.compacting import Compaction, compact
@@ -63,7 +64,7 @@ def fit_request(
     """
     refused = _refused(claim)
     scale = _scale(runtime, spec, refused)
-    shape = claim.sent.shape()
+    shape = _shape_before(runtime, claim, spec)
     mistake = claim.sent.mistake_at(claim.step)
     record = load_record(runtime.database, spec, claim.step, claim.steers, shape, claim.source_rev)
     record = replace(record, mistake=mistake)
@@ -95,6 +96,14 @@ def _refused(claim: Claim) -> Weight | None:
     if claim.sent.is_refusal_at(claim.step) and manifest.weight is not None:
         return refused_weight(manifest.refused, manifest.weight)
     return manifest.refused
+
+
+def _shape_before(runtime: Runtime, claim: Claim, spec: RunSpec) -> Shape:
+    """What the request before this one left out; a thread's next run goes on from there."""
+    sent = claim.sent
+    if spec.has_company and sent.manifest_text is None and sent.summary is None:
+        return load_shape_before(runtime.database, claim.run_id, claim.thread_id)
+    return sent.shape()
 
 
 def _scale(runtime: Runtime, spec: RunSpec, refused: Weight | None) -> Scale:

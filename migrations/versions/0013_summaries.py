@@ -34,7 +34,7 @@ CREATE TABLE summaries (
     CONSTRAINT summaries_pk PRIMARY KEY (id),
     CONSTRAINT summaries_kind CHECK (kind IN ('summary', 'trim')),
     CONSTRAINT summaries_written_by CHECK (kind = 'trim' OR attempt IS NOT NULL),
-    CONSTRAINT summaries_previous CHECK ((previous IS NULL) = (number = 1)),
+    CONSTRAINT summaries_previous CHECK (previous IS NOT NULL OR number = 1),
     CONSTRAINT summaries_run_id_number_uq UNIQUE (run_id, number),
     CONSTRAINT summaries_run_id_fk FOREIGN KEY (run_id) REFERENCES runs (id)
 );

@@ -83,7 +83,6 @@ CASES = [
         SUMMARY.format(number=1, previous="NULL", attempt="NULL", kind="summary"),
     ),
     ("summaries_previous", SUMMARY.format(number=2, previous="NULL", attempt="1", kind="trim")),
-    ("summaries_previous", SUMMARY.format(number=1, previous="'s'", attempt="1", kind="trim")),
     ("run_specs_wire", "UPDATE run_specs SET wire = 'odd'"),
     ("entries_kind", "UPDATE entries SET kind = 'odd'"),
     (

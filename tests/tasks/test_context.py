@@ -20,7 +20,7 @@ from loop.request import (
 from loop.response import Failure, ModelTurn, Usage
 from loop.transcript import GO_ON
 from models.database import Database
-from models.owner import steer_run, stop_run
+from models.owner import resume_run, steer_run, stop_run
 from models.runs import Accepted
 from providers.contract import RequestForm, StreamControl
 from providers.profiles import profile_for
@@ -380,3 +380,94 @@ def test_what_an_endpoint_counts_is_remembered_for_the_next_process(database: Da
     fresh = a_process(database).runtime.rates
     assert fresh.of(database, "scripted") < 3.4
     assert fresh.of(database, "another model") == 3.5
+
+
+def follow_up(reader: Reader, words: str) -> None:
+    """Ask for more in the reader's thread."""
+    wish = RunWish(
+        input=words,
+        tools=reader.process.runtime.registry.select(None),
+        window=4_000,
+        output_reserve=400,
+        profile="plain",
+        thread_id=reader.run.thread_id,
+    )
+    reader.run = a_run(reader.database, wish)
+
+
+def test_a_follow_up_goes_on_from_the_summary_of_the_run_before_it(database: Database) -> None:
+    reader = a_reader(database)
+    reader.read(8)
+    reader.process.model.script.append(said("All is read."))
+    reader.step()
+    made = reader.summaries
+    follow_up(reader, "And now in French?")
+    reader.process.model.script.append(said("Oui."))
+    assert reader.step().startswith("answer")
+    first = reader.requests[-1].messages
+    assert reader.summaries == made, "nothing is summarised twice"
+    assert f"Notes number {made}." in texts(first, AssistantMessage)
+    assert [*texts(first, UserMessage)][-1] == "And now in French?"
+    assert unpaired(first[1:]) == []
+    follow_up(reader, "Read on.")
+    reader.read(8)
+    assert reader.summaries > made
+    [row, *_] = query(
+        database, "SELECT * FROM summaries WHERE run_id = %(run)s ORDER BY number",
+        run=reader.run.run_id,
+    )  # fmt: skip
+    assert (row["number"], row["previous"]) == (1, last_summary_before(database, reader))
+    for asked_at in query(
+        database, "SELECT run_id, step, attempt FROM model_calls WHERE manifest IS NOT NULL"
+    ):
+        rebuilt = rebuild_request(
+            database, {"chat": reader.process.model}, asked_at["run_id"], asked_at["step"],
+            asked_at["attempt"],
+        )  # fmt: skip
+        assert rebuilt.body in reader.bodies.values()
+
+
+def last_summary_before(database: Database, reader: Reader) -> object:
+    rows = query(
+        database, "SELECT id FROM summaries WHERE run_id <> %(run)s ORDER BY created_at DESC",
+        run=reader.run.run_id,
+    )  # fmt: skip
+    return rows[0]["id"]
+
+
+def test_a_run_that_went_on_behind_a_later_one_is_told_anew(database: Database) -> None:
+    reader = a_reader(database)
+    reader.read(6)
+    first = reader.run
+    stop_run(database, first.run_id, OWNER)
+    follow_up(reader, "Something else.")
+    reader.process.model.script.append(said("Done."))
+    reader.step()
+    resume_run(database, first.run_id, OWNER)
+    reader.run = first
+    reader.process.model.script.append(said("Read, after all."))
+    reader.step()
+    made = reader.summaries
+    follow_up(reader, "And then?")
+    reader.process.model.script.append(said("Then nothing."))
+    reader.step()
+    assert reader.summaries == made + 1
+    [_, sources] = reader.summary_requests[-1].messages
+    assert isinstance(sources, UserMessage)
+    assert sources.text.startswith("Earlier notes: none")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "UPDATE summaries SET first_kept_step = 1 WHERE number = 2",
+        "UPDATE summaries SET previous = id WHERE number = 2",
+        "UPDATE summaries SET attempt = 77 WHERE number = 1",
+    ],
+)
+def test_summaries_that_do_not_follow_one_another_are_found(database: Database, lie: str) -> None:
+    reader = a_reader(database)
+    reader.read(10)
+    assert violations(database) == []
+    change(database, lie)
+    assert "summary does not follow" in str(violations(database))
