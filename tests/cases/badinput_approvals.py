@@ -16,6 +16,7 @@ from tasks.owner_verbs import OwnerVerbs
 from tests.cases.actions import Stage
 from tests.cases.badinput_scripts import case_data, tool_taking_anything
 from tests.cases.commands import TENANT
+from tests.cases.scripted_tools import real_name
 from tests.cases.world import World
 from tests.models.two_sessions import Holding, holding
 from umbel.contracts import CallId, Principal, RunId, WorkerId
@@ -75,7 +76,7 @@ def injected_text_is_only_text(
         yield from _no_words(stage, world)
     card = _card(stage, worlds[0])
     chars = len(json.dumps(given["text"], ensure_ascii=False))  # evidence is kept as JSON
-    wanted = f"untrusted  tool {given['tool']} of step 1: {chars} characters"
+    wanted = f"untrusted  tool {real_name(given['tool'])} of step 1: {chars} characters"
     shown = _shown(stage, card.call_id)
     if wanted not in shown:
         yield f"`umbel approvals show`: expected {wanted!r} in it, found {shown!r}"
