@@ -46,7 +46,8 @@ LEFT JOIN LATERAL (SELECT t.value FROM jsonb_array_elements(p.tools::jsonb) t
 _RESULTS: Final = f"""
 SELECT c.id AS source, c.step, c.tool, e.total_chars AS chars, {_TRUSTED} AS is_trusted
 FROM calls c JOIN evidence e ON e.call_id = c.id {_FORM}
-WHERE c.run_id = %(run_id)s AND c.step < %(step)s AND c.attempt > 0
+WHERE c.run_id = %(run_id)s AND c.attempt > 0
+  AND (c.step < %(step)s OR (c.step = %(step)s AND c.refreshes IS NOT NULL))
 ORDER BY c.step, c.position
 """  # noqa: S608 - constant text, no input
 # A run also knows the runs of its thread before it, as they were when it began. One that was queued
@@ -88,14 +89,23 @@ ORDER BY s.rev
 """
 
 
+# Whatever the owner has said since: they are shown in every request.
+_GIVEN: Final = """
+SELECT DISTINCT ON (g.place) g.source, g.author, length(g.text) AS chars
+FROM given_sources g JOIN runs r ON r.id = g.run_id
+WHERE g.run_id = %(run_id)s AND g.author <> r.owner AND g.text IS NOT NULL
+ORDER BY g.place, g.source_rev DESC
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where text entered that neither the owner nor their own code wrote."""
 
     source: str
-    """Evidence handle, or the id of the correction."""
+    """Evidence handle, the id of the correction, or the name of a source."""
     what: str
-    """`tool NAME of step N`, or `correction of USER`; ` of RUN`: an earlier one."""
+    """`tool NAME of step N`, `correction of USER` or `source of AUTHOR`; ` of RUN`: earlier."""
     chars: int
 
 
@@ -144,8 +154,8 @@ def find_card(database: Database, call_id: str, *, tenant: str | None) -> Card |
     if not rows:
         return None
     asked = {"run_id": rows[0]["run_id"], "step": rows[0]["step"]}
-    statements = (_RESULTS_BEFORE, _OTHERS_BEFORE, _LAST_WORD, _RESULTS, _OTHERS)
-    before, others_before, last, results, others = database.run(
+    statements = (_RESULTS_BEFORE, _OTHERS_BEFORE, _LAST_WORD, _RESULTS, _OTHERS, _GIVEN)
+    before, others_before, last, results, others, given = database.run(
         *((statement, asked) for statement in statements)
     )
     origins = [
@@ -153,6 +163,7 @@ def find_card(database: Database, call_id: str, *, tenant: str | None) -> Card |
         *_of_others(others_before),
         *_of_tools(row for row in results if row["step"] >= last[0]["step"]),
         *_of_others(others),
+        *(Origin(row["source"], f"source of {row['author']}", row["chars"]) for row in given),
     ]
     return _card_of(rows[0], tuple(origins))
 

@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import Connection, RowMapping, func, insert, or_, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    case,
+    exists,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    text,
+)
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from loop.budget import USUAL_OUTPUT_RESERVE, USUAL_WINDOW
@@ -98,7 +111,7 @@ def accept_run(
     must_approve = lock_thread(connection, thread, request)
     is_queued = active_run(connection, thread) is not None
     columns = {"owner_must_approve": must_approve, **_place(is_queued=is_queued)}
-    columns["stale_step"] = 1 if rests_on_sources(connection, thread) else None
+    columns["stale_step"] = first_look(thread)
     _insert_run(connection, request, run_id, thread, columns)
     give_sources(connection, run_id, request.sources)
     return Accepted(run_id, thread, is_new=True, is_queued=is_queued)
@@ -137,10 +150,10 @@ def lock_thread(connection: Connection, thread: ThreadId, request: RunRequest) -
     return bool(row.owner_must_approve)
 
 
-def rests_on_sources(connection: Connection, thread: ThreadId) -> bool:
-    """Whether a result of the thread rests on what may have changed since."""
-    query = select(evidence_sources.c.call_id).where(evidence_sources.c.thread_id == thread)
-    return connection.execute(query.limit(1)).first() is not None
+def first_look(thread: ThreadId) -> ColumnElement[int | None]:
+    """`stale_step` of a new run: 1 if results of its thread rest on what may have changed since."""
+    rests = exists().where(evidence_sources.c.thread_id == thread)
+    return case((rests, literal(1)), else_=null())
 
 
 def active_run(connection: Connection, thread: ThreadId) -> RunId | None:

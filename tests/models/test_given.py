@@ -1,17 +1,20 @@
 """Texts given beside a request: shown with it, and edited or deleted while the run works."""
 
+from dataclasses import replace
+
 import pytest
 
 from loop.decision import Answer
 from loop.request import UserMessage
 from loop.transcript import build_request
+from models.approval_cards import find_card
 from models.database import Database
 from models.records import load_record, load_spec
 from models.refreshing import look, stay
 from models.steps import commit_answer
 from tests.factories import RunWish, a_run
 from tests.models.source_story import notice, stale_claim
-from tests.models.story import an_exchange, claimed, run_row
+from tests.models.story import CHANGE, an_exchange, claimed, dispatched, run_row
 from umbel.contracts import RunId
 from umbel.errors import IdReused, InvalidInput
 from umbel.source_name import GivenSource
@@ -20,8 +23,8 @@ MAIL = "message:s1"
 GIVEN = (GivenSource(MAIL, "u-3", "Meeting at 10."), GivenSource("message:s2", "u-4", "Room 4."))
 
 
-def accepted(database: Database, **more: object) -> RunId:
-    return a_run(database, RunWish(input="When?", sources=GIVEN, **more)).run_id
+def accepted(database: Database, run_id: RunId | None = None) -> RunId:
+    return a_run(database, RunWish(input="When?", sources=GIVEN, run_id=run_id)).run_id
 
 
 def shown(database: Database, run_id: RunId, source_rev: int) -> list[str]:
@@ -101,3 +104,14 @@ def test_a_follow_up_knows_them(database: Database) -> None:
     texts = shown(database, second.run_id, 0)
     assert "Meeting at 10." in texts[0]
     assert texts[-1] == "Where?"
+
+
+def test_a_card_names_them_as_written_by_others(database: Database) -> None:
+    claim = claimed(database, accepted(database))
+    run = dispatched(database, replace(CHANGE, state="awaiting_approval"), claim=claim)
+    card = find_card(database, run.calls[0], tenant=None)
+    assert card is not None
+    assert [(origin.source, origin.what) for origin in card.origins] == [
+        (MAIL, "source of u-3"),
+        ("message:s2", "source of u-4"),
+    ]

@@ -1,10 +1,12 @@
 """Results that are read again before a step is asked: same step, no call counted, new evidence."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from loop.outcome import Errored, Returned
 from loop.request import ToolMessage
 from loop.transcript import build_request
+from models.approval_cards import find_card
 from models.calls import load_call, settle
 from models.database import Database
 from models.evidence import ThreadEvidence
@@ -375,3 +377,19 @@ def test_a_refresh_that_lost_its_worker_runs_again(database: Database) -> None:
     again = started(database, call_id)
     assert again.attempt == 2
     assert settle(database, again, Returned('"v2"'), '"v2"', sources={NOTES: "2"}) is not None
+
+
+def test_a_card_names_what_was_read_again_for_its_step(database: Database) -> None:
+    run = reader(database)
+    notice(database)
+    _, applied = begun(database, run.run_id, 2)
+    read_again(database, applied, '"v2"')
+    looked(database, run.run_id, 2)
+    asked = replace(CHANGE, state="awaiting_approval")
+    done = dispatched(database, asked, claim=claimed(database, run.run_id, step=2))
+    card = find_card(database, done.calls[0], tenant=None)
+    assert card is not None
+    assert [origin.source for origin in card.origins] == [
+        run.calls[0],
+        applied.ready_calls[0].call_id,
+    ]

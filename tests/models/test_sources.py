@@ -8,8 +8,9 @@ from loop.decision import Answer
 from loop.outcome import Returned
 from models.approvals import grant_call
 from models.calls import load_call, record_intent, settle
-from models.database import Database
+from models.database import Database, Row, Statement
 from models.owner import resume_run, stop_run
+from models.records import load_record, load_spec
 from models.sources import Notice, record_notice, tell_runs, untold_notices
 from models.steps import commit_answer
 from tests.factories import OWNER, RunWish, a_run
@@ -319,3 +320,39 @@ def test_sources_of_an_outcome_that_was_not_stored_are_not_kept(database: Databa
     assert settle(database, mine, Returned("1"), "1", sources={NOTES: "1"}) is None
     assert query(database, "SELECT * FROM evidence_sources") == []
     assert call_ids(database, run.run_id) == [run.calls[0]]
+
+
+class Counting(Database):
+    """Counts what each transaction sends; each is one round trip."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, role="counting", pool_size=1)
+        self.sent: list[int] = []
+
+    def run(self, *statements: Statement) -> list[list[Row]]:
+        """As `Database.run`."""
+        self.sent.append(len(statements))
+        return super().run(*statements)
+
+
+@pytest.mark.parametrize(("sources", "statements"), [({}, 2), ({NOTES: "1"}, 4)])
+def test_a_run_without_sources_pays_for_none(
+    database: Database, url: str, sources: dict[str, str | None], statements: int
+) -> None:
+    """A claim is one statement, a result two; sources cost two more, in the same round trip."""
+    counting = Counting(url)
+    try:
+        claim = claimed(counting, a_run(database).run_id)
+        assert counting.sent == [1]
+        run = dispatched(database, READ, claim=claim)
+        mine = started(database, run.calls[0])
+        counting.sent.clear()
+        settle(counting, mine, Returned("1"), "1", sources=sources)
+        assert counting.sent == [statements]
+        if not sources:
+            spec = load_spec(database, run.run_id)
+            counting.sent.clear()
+            load_record(counting, spec, 2)
+            assert counting.sent == [5]
+    finally:
+        counting.close()
