@@ -37,8 +37,8 @@ class Found:
     ring: Callable[[], bool]
 
 
-Look = Callable[[Runtime, str, float], Found | None]
-"""Finds the next row: of the tenant behind the given one, not announced within the given time."""
+Look = Callable[[Runtime, str], Found | None]
+"""Finds and marks the next row: of the tenant behind the given one, if that has any."""
 
 
 def carry_steps(runtime: Runtime, run_id: RunId, step: int) -> str:
@@ -53,26 +53,41 @@ def carry_calls(runtime: Runtime, call_id: CallId) -> str:
     return said + _and_more(carry_next(runtime, find_call))
 
 
-def carry_next(runtime: Runtime, look: Look, *, heard_seconds: float = HEARD_SECONDS) -> int:
+def carry_next(runtime: Runtime, look: Look, after: str = "") -> int:
     """Carry what is ready, one tenant after the other, until nothing is or the time is over."""
-    began, tenant = time.monotonic(), ""
+    began, tenant = time.monotonic(), after
     for count in range(MOST + 1):
-        if runtime.draining.is_set() or runtime.is_presence_lost():
-            return count
-        found = _unless_away(lambda: look(runtime, tenant, heard_seconds))  # noqa: B023 - at once
+        found = find_next(runtime, look, tenant)
         if found is None:
             return count
-        fault("next.marked")
         if count == MOST or time.monotonic() - began >= LONGEST_SECONDS:
             found.ring()
             return count
         tenant = found.tenant
-        try:
-            with afresh():
-                found.carry()
-        except Exception:  # it is written down and given back; the message was about another one
-            log.exception("work found in the record failed")
+        carry_found(found)
     return MOST
+
+
+def find_next(runtime: Runtime, look: Look, after: str) -> Found | None:
+    """What this process is to carry next; None: nothing, or it may not take anything now."""
+    if runtime.draining.is_set() or runtime.is_presence_lost():
+        return None
+    try:
+        found = look(runtime, after)
+    except Unavailable:
+        return None
+    if found is not None:
+        fault("next.marked")
+    return found
+
+
+def carry_found(found: Found) -> None:
+    """Carry it as if its message had come. Never raises: it is written down and given back."""
+    try:
+        with afresh():
+            found.carry()
+    except Exception:  # a message that led here was about another one
+        log.exception("work found in the record failed")
 
 
 def looks_of(runtime: Runtime) -> tuple[Look, ...]:
@@ -82,10 +97,10 @@ def looks_of(runtime: Runtime) -> tuple[Look, ...]:
     return (*((find_step,) if steps else ()), *((find_call,) if calls else ()))
 
 
-def find_step(runtime: Runtime, after: str, heard_seconds: float) -> Found | None:
+def find_step(runtime: Runtime, after: str) -> Found | None:
     """The next step of this process's duty."""
     duty = replace(runtime.duty, may_risk=not runtime.risk.locked())
-    found = next_step(runtime.database, duty, after=after, heard_seconds=heard_seconds)
+    found = next_step(runtime.database, duty, after=after, heard_seconds=_heard_seconds(runtime))
     if found is None:
         return None
     return Found(
@@ -95,9 +110,9 @@ def find_step(runtime: Runtime, after: str, heard_seconds: float) -> Found | Non
     )
 
 
-def find_call(runtime: Runtime, after: str, heard_seconds: float) -> Found | None:
+def find_call(runtime: Runtime, after: str) -> Found | None:
     """The next call."""
-    found = next_call(runtime.database, after=after, heard_seconds=heard_seconds)
+    found = next_call(runtime.database, after=after, heard_seconds=_heard_seconds(runtime))
     if found is None:
         return None
     return Found(
@@ -107,11 +122,9 @@ def find_call(runtime: Runtime, after: str, heard_seconds: float) -> Found | Non
     )
 
 
-def _unless_away(look: Callable[[], Found | None]) -> Found | None:
-    try:
-        return look()
-    except Unavailable:
-        return None
+def _heard_seconds(runtime: Runtime) -> float:
+    """Shorter than the time between two announcements, which else would hide what nobody hears."""
+    return min(HEARD_SECONDS, runtime.ring_after_seconds / 2)
 
 
 def _and_more(count: int) -> str:

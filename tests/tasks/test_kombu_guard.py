@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from select import select
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import redis
@@ -21,7 +21,7 @@ from kombu.transport.redis import Channel
 from tasks import kombu_guard
 from tasks.kombu_guard import KNOWN_VERSIONS, install_guard
 from tests.runs.drain_scene import drain_scene
-from tests.runs.private_broker import Broker
+from tests.runs.private_broker import Broker, Refusal
 from tests.services import Place
 from tests.worker_processes import Pool, wait_until
 from umbel.contracts import RunId
@@ -123,6 +123,36 @@ def test_a_loop_goes_on_after_a_reconnect_although_a_child_has_a_copy_of_the_old
             else:
                 wait_until(lambda: not has_moved(ticks), 10, "the loop stands still")
         os.close(copy)
+
+
+@pytest.mark.parametrize("how", get_args(Refusal))
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_a_refusal_is_a_connection_error(
+    channel_class: Any, broker: Broker, how: Refusal, is_guarded: bool
+) -> None:
+    """Without the guard it is one that ends a worker: kombu still has the bug."""
+    if is_guarded:
+        install_guard()
+    with Connection(broker_url(broker.url)) as connection:
+        broker.refuse(how)
+        for name in ("one", "two"):
+            with pytest.raises(redis.RedisError) as raised:
+                Queue(name, Exchange(name), name)(connection.default_channel).declare()
+            assert isinstance(raised.value, connection.connection_errors) == is_guarded
+        broker.accept(how)
+        three = connection.SimpleQueue("three")
+        three.put("x")
+        assert three.get(timeout=5).payload == "x"
+
+
+def test_a_user_may_lack_rights_that_only_the_greeting_would_use(
+    channel_class: Any, broker: Broker
+) -> None:
+    install_guard()
+    with redis.Redis.from_url(broker.url) as client:
+        client.execute_command("ACL", "SETUSER", "default", "-client")
+    with Connection(broker_url(broker.url)) as connection:
+        connection.SimpleQueue("work").put("x")
 
 
 @contextmanager

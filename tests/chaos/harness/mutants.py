@@ -13,7 +13,7 @@ from models.calls import CallRow, Settled, Started
 from models.database import Database
 from models.outcomes import change_outcome, outcome_parameters
 from scheduler.sweeper import Sweeper
-from tasks import broker_watch, claiming, step, tool_call
+from tasks import claiming, record_watch, step, tool_call
 from tools import execution
 from tools.definition import Tool
 from tools.result import error_text
@@ -85,8 +85,8 @@ def _forget_the_dead() -> None:
 def _ring_once() -> None:
     """What was announced and got lost is never announced again, nor found in the record."""
     _replace(Sweeper, "_ring", lambda _sweeper: 0)
-    for place in (claiming, broker_watch):
-        _replace(place, "carry_next", lambda *_, **__: 0)
+    for place in (claiming, record_watch):
+        _replace(place, "find_next", lambda *_: None)
 
 
 def _take_a_repeat_for_new() -> None:
