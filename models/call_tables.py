@@ -65,6 +65,16 @@ calls = Table(
         Moment,
         comment="until when it may be decided, once approved: started; NULL: no limit",
     ),
+    Column(
+        "resource_key",
+        Text,
+        comment="what a change touches, in its tenant: changes of one key run one at a time",
+    ),
+    Column(
+        "quiet_until",
+        Moment,
+        comment="until when a change that its owner has looked into may still be on its way",
+    ),
     Column("stall_seconds", Float, nullable=False),
     Column("deadline_at", Moment, comment="last progress and the tool's allowed silence"),
     Column("started_at", Moment),
@@ -93,6 +103,9 @@ calls = Table(
         "state <> 'started' OR effect <> 'mutation' OR deadline_at IS NOT NULL", name="deadline"
     ),
     CheckConstraint("effect <> 'mutation' OR attempt <= 1", name="mutation_once"),
+    CheckConstraint(
+        "(effect = 'mutation') = (resource_key IS NOT NULL)", name="change_has_resource_key"
+    ),
     CheckConstraint(
         "(settled_at IS NOT NULL) ="
         " (state IN ('returned', 'refused', 'errored', 'skipped', 'unknown'))",
@@ -128,6 +141,25 @@ calls = Table(
         "tenant",
         text("ring_at NULLS FIRST"),
         postgresql_where=text("state = 'ready'"),
+    ),
+    Index(
+        "calls_one_change_uq",
+        "tenant",
+        "resource_key",
+        unique=True,
+        postgresql_where=text("effect = 'mutation' AND state IN ('started', 'unknown')"),
+    ),
+    Index(
+        "calls_next_change_ix",
+        "tenant",
+        "resource_key",
+        postgresql_where=text("effect = 'mutation' AND state = 'ready'"),
+    ),
+    Index(
+        "calls_quiet_ix",
+        "tenant",
+        "resource_key",
+        postgresql_where=text("quiet_until IS NOT NULL"),
     ),
     Index("calls_started_ix", "holder", postgresql_where=text("state = 'started'")),
     CheckConstraint(
@@ -185,6 +217,11 @@ receipts = Table(
     CheckConstraint("(outcome IS NULL) = (closed_at IS NULL)", name="closed"),
     CheckConstraint("args_sha = sha256(convert_to(args_text, 'UTF8'))", name="args_sha"),
     Index(None, "run_id"),
+    Index(
+        "receipts_done_after_all_ix",
+        "args_sha",
+        postgresql_where=text("late_outcome = 'done' AND verified <> 'happened'"),
+    ),
     Index(
         "receipts_unknown_ix",
         "tenant",

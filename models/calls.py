@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from psycopg.errors import UniqueViolation
+
 from loop.decision import Pause
 from loop.outcome import Errored, Refused, Returned, Skipped, ToolOutcome, Unknown
 from models import hot, hot_calls, hot_owner, hot_settle
@@ -122,12 +124,16 @@ def record_intent(database: Database, call: CallRow, worker: WorkerId) -> Starte
     """Write down that this change is about to be sent; None when it must not be.
 
     Checked in the same statement: stop, corrections, sources, authority, its owner's approval,
-    other unknown outcomes, tool version. There is one intent per call, ever.
+    other unknown outcomes, tool version, other changes of its resource key. There is one intent per
+    call, ever.
     """
     parameters = _starting(call, worker) | {"tool_version": call.tool_version}
-    *_, rows = database.run(
-        (hot.LOCK_RUN, parameters), (LOCK_SHARED, parameters), (hot_calls.INTENT, parameters)
-    )
+    try:
+        *_, rows = database.run(
+            (hot.LOCK_RUN, parameters), (LOCK_SHARED, parameters), (hot_calls.INTENT, parameters)
+        )
+    except UniqueViolation:
+        return None  # a change of the same key was started at this very moment
     return Started(call, worker, rows[0]["attempt"], rows[0]["args_text"]) if rows else None
 
 

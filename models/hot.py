@@ -125,17 +125,19 @@ r AS (
 c AS (
   INSERT INTO calls (id, run_id, tenant, step, position, model_id, tool, tool_version, effect,
     placement, state, args_text, args_sha, steer_rev, source_rev, auth_rev, stall_seconds,
-    needs_approval, approval_until, settled_at, ring_at)
+    resource_key, needs_approval, approval_until, settled_at, ring_at)
   SELECT x.id, r.id, r.tenant, r.decided_step, x.position, x.model_id, x.tool, x.tool_version,
     x.effect, x.placement, x.state, x.args_text, sha256(convert_to(x.args_text, 'UTF8')),
-    r.steer_rev, r.source_rev, r.auth_rev, x.stall_seconds, x.state = 'awaiting_approval',
+    r.steer_rev, r.source_rev, r.auth_rev, x.stall_seconds,
+    CASE WHEN x.effect = 'mutation' THEN coalesce(x.resource_key, r.thread_id) END,
+    x.state = 'awaiting_approval',
     CASE WHEN x.state = 'awaiting_approval'
       THEN now() + make_interval(secs => %(approval_seconds)s::float) END,
     CASE WHEN x.body IS NOT NULL THEN clock_timestamp() END,
     CASE WHEN x.state = 'ready' THEN now() END
   FROM r, jsonb_to_recordset(%(calls)s::jsonb) AS x(id text, position int, model_id text, tool text,
     tool_version text, effect text, placement text, state text, args_text text,
-    stall_seconds float, body text)
+    stall_seconds float, body text, resource_key text)
   RETURNING id, position, state, tool),
 v AS (
   INSERT INTO evidence (call_id, run_id, thread_id, tenant, body, view, sha256, total_chars)

@@ -35,14 +35,16 @@ e AS (
     'by', %(said_by)s::text), r.fence FROM r, c)
 """
 
-# Granted, the call is as if it had just been decided upon, as far as there is a place for it.
+# Granted, the call is as if it had just been decided upon, as far as there is a place for it and
+# nothing else changes what it touches.
 GRANT: Final = f"""
 WITH c AS (
   UPDATE calls c SET approved_sha = c.args_sha, state = p.state,
     approval_until = clock_timestamp() + make_interval(secs => %(use_within)s),
     ring_at = CASE WHEN p.state = 'ready' THEN now() END
-  FROM runs r JOIN run_specs s ON s.run_id = r.id, LATERAL (
-    SELECT CASE WHEN count(*) < coalesce((s.policy::jsonb ->> 'parallel')::int, 1) THEN 'ready'
+  FROM runs r JOIN run_specs s ON s.run_id = r.id JOIN calls own ON own.id = %(call_id)s, LATERAL (
+    SELECT CASE WHEN count(*) < coalesce((s.policy::jsonb ->> 'parallel')::int, 1)
+      AND NOT coalesce(bool_or(o.resource_key = own.resource_key), false) THEN 'ready'
       ELSE 'planned' END AS state
     FROM calls o WHERE o.run_id = r.id AND o.step = r.step AND o.state IN ('ready', 'started')) p
   WHERE {_DECIDABLE}

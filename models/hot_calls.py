@@ -3,6 +3,7 @@
 from typing import Final
 
 from models.authority import HOLDS
+from models.hot_resources import DONE_AFTER_ALL, ON_ITS_WAY
 
 # A call `c` that needs its owner's approval has one, of its very bytes, that has not run out. It is
 # used up by the state change that this condition guards.
@@ -47,10 +48,11 @@ RETURNING id
 """
 
 # The intent: what may forbid the change stands on the two rows locked here, or behind the lock of
-# its tenant's authority. Run after LOCK_RUN and LOCK_SHARED.
+# its tenant's authority; of two changes of one key that start at once an index refuses the second
+# one. Run after LOCK_RUN and LOCK_SHARED.
 INTENT: Final = f"""
 WITH r AS (
-  SELECT id, tenant, fence, steer_rev, source_rev, auth_rev, quarantine FROM runs
+  SELECT id, tenant, thread_id, fence, steer_rev, source_rev, auth_rev FROM runs
   WHERE id = %(run_id)s AND (status = 'running' OR reason = 'approval_required')
     AND work = 'calls' AND stop_at IS NULL AND unknowns = 0 AND {HOLDS}),
 c AS (
@@ -62,11 +64,7 @@ c AS (
     AND c.attempt = 0 AND c.tool_version = %(tool_version)s AND c.steer_rev = r.steer_rev
     AND c.source_rev = r.source_rev AND c.auth_rev = r.auth_rev
     AND {_APPROVED}
-    AND NOT EXISTS (
-      SELECT 1
-      FROM jsonb_to_recordset(r.quarantine) AS q(tool text, args_sha text, until timestamptz)
-      WHERE q.tool = c.tool AND q.args_sha = encode(c.args_sha, 'hex')
-        AND q.until > clock_timestamp())
+    AND NOT EXISTS ({ON_ITS_WAY}) AND NOT EXISTS ({DONE_AFTER_ALL})
   RETURNING c.id, c.run_id, c.tenant, c.attempt, c.args_text, c.args_sha, c.step, c.tool),
 s AS (
   UPDATE runs SET next_seq = next_seq + 1 FROM c WHERE runs.id = c.run_id

@@ -185,7 +185,7 @@ SELECT rev, CASE WHEN joins AND work = 'ready' THEN step END AS next_step FROM r
 """  # noqa: S608 - constant text, no input
 
 # The owner's word about a change whose outcome nobody knew. It executes nothing. Unless it did
-# happen, the same bytes may be sent again only after the old attempt can no longer fire.
+# happen, its resource stays closed until the old attempt can no longer fire.
 VERIFY: Final = """
 WITH x AS (
   UPDATE receipts SET verified = %(outcome)s, verified_by = %(owner)s, verified_text = %(text)s,
@@ -197,16 +197,14 @@ WITH x AS (
   RETURNING receipts.call_id),
 c AS (
   UPDATE calls k SET settled_at = clock_timestamp(),
-    state = CASE WHEN %(outcome)s = 'not_happened' THEN 'errored' ELSE 'returned' END
+    state = CASE WHEN %(outcome)s = 'not_happened' THEN 'errored' ELSE 'returned' END,
+    quiet_until = CASE WHEN %(outcome)s <> 'happened' THEN
+      greatest(k.deadline_at, now()) + make_interval(secs => %(quiet_seconds)s) END
   FROM x WHERE k.id = x.call_id AND k.state = 'unknown'
-  RETURNING k.id, k.run_id, k.step, k.position, k.tool, k.args_sha, k.deadline_at),
+  RETURNING k.id, k.run_id, k.step, k.position, k.tool),
 r AS (
   UPDATE runs SET unknowns = unknowns - 1, next_seq = next_seq + 1,
-    detail = CASE WHEN unknowns = 1 THEN %(known_detail)s ELSE detail END,
-    quarantine = CASE WHEN %(outcome)s = 'happened' THEN quarantine ELSE
-      coalesce(quarantine, '[]') || jsonb_build_object('tool', c.tool,
-        'args_sha', encode(c.args_sha, 'hex'),
-        'until', greatest(c.deadline_at, now()) + make_interval(secs => %(quiet_seconds)s)) END
+    detail = CASE WHEN unknowns = 1 THEN %(known_detail)s ELSE detail END
   FROM c WHERE runs.id = c.run_id
   RETURNING runs.id, runs.tenant, runs.thread_id, runs.fence, unknowns, next_seq - 1 AS seq),
 v AS (
@@ -222,21 +220,17 @@ SELECT unknowns FROM r
 """
 
 # What a tool reports after its owner has spoken settles nothing and is not forgotten: a change that
-# was done after all is not sent again in this run.
+# was done after all is not sent again in this thread.
 NOTE_LATE: Final = """
 WITH x AS (
   UPDATE receipts SET late_outcome = %(outcome)s,
-    late_body = coalesce(%(body)s, %(view)s) FROM calls k
+    late_body = coalesce(%(body)s, %(view)s)
   WHERE receipts.call_id = %(call_id)s AND receipts.run_id = %(run_id)s
     AND receipts.attempt = %(attempt)s AND verified IS NOT NULL AND late_outcome IS NULL
-    AND k.id = receipts.call_id
-  RETURNING receipts.call_id, receipts.run_id, verified, k.tool, k.args_sha,
+  RETURNING receipts.call_id, receipts.run_id, verified,
     verified <> CASE late_outcome WHEN 'done' THEN 'happened' ELSE 'not_happened' END AS differs),
 r AS (
-  UPDATE runs SET next_seq = next_seq + 1,
-    quarantine = CASE WHEN x.differs AND %(outcome)s = 'done' THEN
-      coalesce(quarantine, '[]') || jsonb_build_object('tool', x.tool,
-        'args_sha', encode(x.args_sha, 'hex'), 'until', 'infinity') ELSE quarantine END
+  UPDATE runs SET next_seq = next_seq + 1
   FROM x WHERE runs.id = x.run_id
   RETURNING runs.id, runs.fence, next_seq - 1 AS seq)
 INSERT INTO events (run_id, seq, kind, ref, data, fence)

@@ -12,7 +12,8 @@ IMPATIENCE: Final = "SET LOCAL lock_timeout = '300ms'"
 
 # What every settling statement shares, given `c` (the settled call, with `was` = its state before;
 # `started` if it had a place among the parallel ones): siblings that can no longer start, the next
-# planned call, the join, evidence and events. Refreshes (position below 0) join back to their step.
+# planned call whose resource key is free, the join, evidence and events. Refreshes (position below
+# 0) join back to their step.
 JOIN: Final = """
 skipped AS (
   UPDATE calls s SET state = 'skipped', settled_at = clock_timestamp() FROM c
@@ -23,6 +24,8 @@ next_call AS (
   UPDATE calls s SET state = 'ready', ring_at = now() FROM c
   WHERE c.state <> 'unknown' AND c.was = 'started' AND s.id = (
     SELECT p.id FROM calls p WHERE p.run_id = c.run_id AND p.step = c.step AND p.state = 'planned'
+      AND NOT EXISTS (SELECT 1 FROM calls o WHERE o.run_id = p.run_id AND o.step = p.step
+        AND o.resource_key = p.resource_key AND o.state IN ('ready', 'started') AND o.id <> c.id)
     ORDER BY p.position LIMIT 1)
   RETURNING s.id, s.tool),
 n AS (

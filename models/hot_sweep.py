@@ -6,6 +6,8 @@ Redis, and nobody is declared dead before PostgreSQL itself has been up long eno
 
 from typing import Final
 
+from models.hot_resources import DONE_AFTER_ALL
+
 _DEAD: Final = """
 pg_postmaster_start_time() < now() - make_interval(secs => %(dead_after)s + 5)
 AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = {holder}
@@ -76,15 +78,14 @@ ORDER BY run_id LIMIT %(limit)s
 
 # Ready calls that nothing will start: reads that lost their worker after their run was stopped or
 # corrected, and changes that turned out to be done already.
-VOID_CALLS: Final = """
+VOID_CALLS: Final = f"""
 SELECT c.id, c.run_id, c.effect FROM calls c JOIN runs r ON r.id = c.run_id
 WHERE c.state = 'ready' AND (
   (c.effect <> 'mutation' AND c.attempt > 0
     AND (r.stop_at IS NOT NULL OR r.steer_rev <> c.steer_rev))
-  OR (c.effect = 'mutation' AND r.quarantine @> jsonb_build_array(jsonb_build_object(
-    'tool', c.tool, 'args_sha', encode(c.args_sha, 'hex'), 'until', 'infinity'))))
+  OR (c.effect = 'mutation' AND EXISTS ({DONE_AFTER_ALL})))
 ORDER BY c.run_id LIMIT %(limit)s
-"""
+"""  # noqa: S608 - constant text, no input
 
 # Reads that have cost too many workers to be started once more: the caller ends each as an error.
 SPENT_READS: Final = """

@@ -161,9 +161,6 @@ runs = Table(
         comment="corrections accepted, whatever their mode",
     ),
     Column(
-        "quarantine", JSONB, comment="changes that may not be sent again yet: tool, hash, until"
-    ),
-    Column(
         "next_seq", Integer, nullable=False, server_default="1", comment="number of the next event"
     ),
     Column("ring_at", Moment, comment="when the step was last announced to the broker"),

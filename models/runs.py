@@ -15,6 +15,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    literal_column,
     null,
     or_,
     select,
@@ -24,6 +25,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from loop.budget import USUAL_OUTPUT_RESERVE, USUAL_WINDOW
 from models.given import check_given, give_sources
+from models.hot_resources import WAITS_FOR
 from models.input_checks import check_id, check_input
 from models.same_request import refuse_other_request
 from models.tables import entries, events, evidence_sources, run_specs, runs, threads, workers
@@ -300,6 +302,7 @@ RUN_QUERY: Final = (
         entries.c.text.label("input"),
         workers.c.node.label("holder_node"),
         workers.c.pid.label("holder_pid"),
+        literal_column(WAITS_FOR).label("waits_for"),
     )
     .join(run_specs, run_specs.c.run_id == runs.c.id)
     .join(entries, (entries.c.run_id == runs.c.id) & (entries.c.kind == "request"))
@@ -327,7 +330,7 @@ def run_of(row: RowMapping) -> RunRow:
         model=row["model"],
         status=row["status"],
         reason=row["reason"],
-        detail=row["detail"],
+        detail=row["detail"] or row["waits_for"],
         work=row["work"],
         step=row["step"],
         fence=row["fence"],

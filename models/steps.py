@@ -91,6 +91,8 @@ class PreparedCall:
     """Result text of a call that preflight settled."""
     repeats: bool = False
     """Preflight settled it because it only repeats what the run has done."""
+    resource_key: str | None = None
+    """Of a change: what it touches; None: its thread as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +329,7 @@ def _call_row(call_id: CallId, call: PreparedCall) -> dict[str, Any]:
         "stall_seconds": call.stall_seconds,
         "body": call.body,
         "repeats": call.repeats,
+        "resource_key": call.resource_key,
     }
 
 

@@ -23,6 +23,7 @@ from models.objections import (
 from models.owner import find_action, resume_run, steer_run, stop_run, verify_receipt
 from models.owner_reading import known_receipt, known_steer, left_of
 from models.records import load_spec
+from tasks.next_change import ring_next_change
 from tasks.resuming import other_limits
 from tasks.ringing import Ringer
 from umbel.contracts import CallId, Principal, RunId
@@ -158,6 +159,8 @@ class OwnerVerbs:
     def verify(self, call_id: CallId, outcome: Verification, text: str) -> ReceiptVerified:
         """Settle an unknown change by what its owner found; sends nothing, resumes nothing.
 
+        What has waited for its resource goes on.
+
         Raises:
             Conflict, InvalidInput, NotFound, NotPermitted: as models/objections.py says.
             Unavailable: PostgreSQL does not answer; repeat it.
@@ -169,6 +172,7 @@ class OwnerVerbs:
         run_id = receipt.run_id
         unknowns = verify_receipt(database, run_id, call_id, principal, outcome, text)
         if unknowns is not None:
+            ring_next_change(database, self._ringer, call_id)
             return ReceiptVerified(run_id, call_id, outcome, unknowns, is_new=True)
         said = (principal.user, outcome, text)
         if (receipt.verified_by, receipt.verified, receipt.verified_text) != said:

@@ -11,8 +11,10 @@ from loop.response import ProposedCall
 from models.records import RunSpec
 from models.steps import PreparedCall
 from tools.preflight import ClearedCall, RefusedCall, judge_calls
+from tools.resource_keys import resource_key
 from tools.result import error_text
 from umbel.preflight import Cleared, Denied, PlannedCall, PreflightHook, Verdict
+from umbel.strict_json import parse
 
 _MODEL_MISTAKES: Final = frozenset(
     {"unknown_tool", "invalid_arguments", "incomplete_call", "repaired_arguments"}
@@ -30,6 +32,7 @@ def plan_calls(
 ) -> list[PreparedCall]:
     """One row per call in the model's order; at most `parallel` of them ready at once.
 
+    Of changes with one resource key the first is ready, and the others follow one after another.
     Every verdict is in before this returns, and so before anything starts.
 
     Args:
@@ -41,23 +44,35 @@ def plan_calls(
     frozen = {tool["name"]: tool for tool in spec.tools}
     checks = (_repetition_hook(spec.policy, frozen, history), *hooks)
     rows: list[PreparedCall] = []
-    cleared = free = 0
+    cleared = 0
     for call in judge_calls(proposed, frozen, checks):
         match call:
-            case ClearedCall() if cleared >= spec.policy.calls_per_step:
-                rows.append(_surplus_row(call, spec.policy.calls_per_step))
-            case ClearedCall(needs_approval=True):
-                cleared += 1
-                rows.append(_cleared_row(call, "awaiting_approval"))
             case ClearedCall():
-                cleared, free = cleared + 1, free + 1
-                is_ready = free <= spec.policy.parallel
-                rows.append(_cleared_row(call, "ready" if is_ready else "planned"))
+                row = _cleared_row(call, frozen[call.name], spec.workspace)
+                is_surplus = cleared >= spec.policy.calls_per_step
+                rows.append(_as_surplus(row, spec.policy.calls_per_step) if is_surplus else row)
+                cleared += 1
             case RefusedCall():
                 rows.append(_refused_row(call))
             case _:
                 assert_never(call)
-    return rows
+    return _with_places(rows, spec.policy.parallel)
+
+
+def _with_places(rows: Sequence[PreparedCall], parallel: int) -> list[PreparedCall]:
+    """The same, of those that are ready only as many as may run side by side."""
+    placed: list[PreparedCall] = []
+    touched: set[str | None] = set()
+    for row in rows:
+        keys = {row.resource_key} if row.effect == "mutation" else set()
+        if row.state != "ready":
+            placed.append(row)
+        elif parallel > 0 and not keys & touched:
+            parallel, touched = parallel - 1, touched | keys
+            placed.append(row)
+        else:
+            placed.append(replace(row, state="planned"))
+    return placed
 
 
 def pause_after_mistakes(
@@ -97,7 +112,7 @@ def _repetition_hook(
     return check
 
 
-def _cleared_row(call: ClearedCall, state: str) -> PreparedCall:
+def _cleared_row(call: ClearedCall, tool: Mapping[str, Any], workspace: str | None) -> PreparedCall:
     return PreparedCall(
         position=call.position + 1,
         model_id=call.model_id,
@@ -105,15 +120,24 @@ def _cleared_row(call: ClearedCall, state: str) -> PreparedCall:
         tool_version=call.version,
         effect=call.effect,
         placement=call.placement,
-        state=state,
+        state="awaiting_approval" if call.needs_approval else "ready",
         args_text=call.arguments_text,
         stall_seconds=call.stall_seconds,
+        resource_key=_key_of(call, tool, workspace),
     )
 
 
-def _surplus_row(call: ClearedCall, limit: int) -> PreparedCall:
+def _key_of(call: ClearedCall, tool: Mapping[str, Any], workspace: str | None) -> str | None:
+    template = tool.get("resource_key")
+    if template is None:
+        return None
+    arguments = parse(call.arguments_text)
+    return resource_key(template, arguments, workspace) if isinstance(arguments, dict) else None
+
+
+def _as_surplus(row: PreparedCall, limit: int) -> PreparedCall:
     message = f"Only {limit} calls of one reply are run. Nothing was done; ask again in the next."
-    return replace(_cleared_row(call, "refused"), body=error_text("too_many_calls", message))
+    return replace(row, state="refused", body=error_text("too_many_calls", message))
 
 
 def _refused_row(call: RefusedCall) -> PreparedCall:

@@ -20,9 +20,11 @@ from models.calls import (
 )
 from models.handing_back import hand_back_read
 from models.records import RunSpec
+from models.resource_keys import put_off_change
 from models.sweeping import stalled_read
 from tasks.capturing import CallCapture
 from tasks.drain_reads import ReadInterrupted, ToolCode, ToolStalled
+from tasks.next_change import ring_next_change
 from tasks.persisting import persist
 from tasks.refusing import prepare, ring_for
 from tasks.runtime import Runtime
@@ -75,8 +77,7 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     asked_at = time.monotonic()
     started = _start(runtime, call)
     if started is None:
-        runtime.meter.idle(CALL)
-        return "not started: the call or its run has moved on"
+        return _not_started(runtime, call)
     bind(run_id=call.run_id, step_no=call.step, fence=call.fence, attempt=started.attempt)
     try:
         point = "call.intent_saved" if call.effect == "mutation" else "call.started"
@@ -88,6 +89,17 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
     except BaseException:  # even a killed greenlet must not leave its call with a living worker
         _abandon(runtime, started)
         raise
+
+
+def _not_started(runtime: Runtime, call: CallRow) -> str:
+    """What a call waits for that was ready and may not start."""
+    runtime.meter.idle(CALL)
+    if call.effect == "mutation":
+        fault("call.put_off_pre", call_id=call.call_id, run_id=call.run_id)
+        if put_off_change(runtime.database, call):
+            fault("call.put_off_post", call_id=call.call_id, run_id=call.run_id)
+            return "put off: another change of the same resource may be on its way"
+    return "not started: the call or its run has moved on"
 
 
 def _carry(runtime: Runtime, started: Started, spec: RunSpec, tool: Tool, asked_at: float) -> str:
@@ -211,6 +223,8 @@ def _settle(
     fault("call.receipt_post", call_id=call.call_id, run_id=call.run_id)
     _count(runtime, call, settled, outcome)
     ring_for(runtime, call, settled)
+    if call.effect == "mutation":
+        ring_next_change(runtime.database, runtime.ringer, call.call_id)
     return settled
 
 

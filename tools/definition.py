@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tools.docstring import argument_descriptions, description_of
 from tools.output import check_output_schema
+from tools.resource_keys import WORKSPACE, names_in
 from tools.schema import check_schema
 from tools.signature import TypedArguments, context_parameter, place_of, read_signature
 from umbel.errors import Misconfigured
@@ -46,6 +47,8 @@ class Tool:
     """Arguments that name what it changes; None: any text may."""
     trusted: bool = False
     """Nobody but its owner can have written what it returns."""
+    resource_key: str | None = None
+    """What a mutation touches, as `tools.resource_keys` reads it; None: the thread as a whole."""
     typed: TypedArguments | None = field(default=None, hash=False, compare=False, repr=False)
     """How arguments become typed values; None: the function is given plain JSON values."""
     context_name: str | None = field(init=False, compare=False, repr=False)
@@ -87,6 +90,8 @@ class Tool:
             further["targets"] = list(self.targets)
         if self.trusted:
             further["trusted"] = True
+        if self.resource_key is not None:
+            further["resource_key"] = self.resource_key
         return further
 
 
@@ -132,6 +137,7 @@ def from_function(function: Callable[..., object]) -> Tool:
         output_schema=declared.output_schema,
         targets=None if declared.targets is None else tuple(declared.targets),
         trusted=declared.trusted,
+        resource_key=declared.resource_key,
         typed=typed,
     )
 
@@ -169,6 +175,11 @@ def _check_running(tool: Tool) -> None:
             bool(unknown := _unknown_targets(tool)),
             f"targets {unknown} are none of its arguments",
         ),
+        (
+            tool.resource_key is not None and tool.effect != "mutation",
+            "only a mutation has a resource_key",
+        ),
+        (bool(odd := _odd_key(tool)), odd),
         (not callable(tool.function), "function cannot be called"),
         (
             _is_async(tool.function),
@@ -187,6 +198,19 @@ def _check_running(tool: Tool) -> None:
 def _unknown_targets(tool: Tool) -> list[str]:
     known = tool.input_schema.get("properties", {})
     return [name for name in tool.targets or () if name not in known]
+
+
+def _odd_key(tool: Tool) -> str:
+    """What is wrong with its resource key; empty: nothing."""
+    if tool.resource_key is None:
+        return ""
+    try:
+        names = names_in(tool.resource_key)
+    except ValueError as error:
+        return f"resource_key {tool.resource_key!r}: {error}; write text and {{argument}}"
+    known = {*tool.input_schema.get("properties", {}), WORKSPACE}
+    unknown = [name for name in names if name not in known]
+    return f"resource_key names {unknown}, which are none of its arguments" if unknown else ""
 
 
 def _is_duration(value: object) -> bool:

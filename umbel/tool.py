@@ -39,6 +39,7 @@ class ToolDeclaration:
     output_schema: Mapping[str, Any] | None = None
     targets: Sequence[str] | None = None
     trusted: bool = False
+    resource_key: str | None = None
 
 
 def tool(  # noqa: PLR0913 - one keyword per property of a tool, each with a default
@@ -52,6 +53,7 @@ def tool(  # noqa: PLR0913 - one keyword per property of a tool, each with a def
     output_schema: Mapping[str, Any] | None = None,
     targets: Sequence[str] | None = None,
     trusted: bool = False,
+    resource_key: str | None = None,
 ) -> Callable[[ToolFunction], ToolFunction]:
     """Mark a function as a tool; name, description and schema come from the function itself.
 
@@ -70,6 +72,9 @@ def tool(  # noqa: PLR0913 - one keyword per property of a tool, each with a def
             targets by name; of a tool that says nothing every text among its arguments counts.
         trusted: nobody but the owner of the run can have written what it returns. Results of other
             tools are named as untrusted where an owner is asked to approve a change.
+        resource_key: of a mutation: what it touches, with arguments in braces, such as
+            `"account:{account}"`; `{workspace}` is the run's folder. Changes with one key run one
+            at a time, in all runs of the tenant; without a key, all of a thread's.
     """
 
     def attach(function: ToolFunction) -> ToolFunction:
@@ -83,6 +88,7 @@ def tool(  # noqa: PLR0913 - one keyword per property of a tool, each with a def
             output_schema,
             targets,
             trusted,
+            resource_key,
         )
         setattr(function, DECLARATION_ATTRIBUTE, declared)
         return function

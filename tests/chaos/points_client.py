@@ -23,7 +23,7 @@ from tests.cases.record import Record, read_record
 from tests.cases.system import accept_case
 from tests.worker_processes import wait_until
 from umbel.contracts import CallId, Principal, RunId, ThreadId
-from umbel.names import SteerMode
+from umbel.names import SteerMode, Verification
 
 # The hook of the fault points, read here once and not by each child in the middle of its work.
 importlib.import_module("tests.chaos.crash_hook")
@@ -67,16 +67,20 @@ def _steer(database: Database, errand: Errand) -> None:
 
 def _verify(database: Database, errand: Errand) -> None:
     """Find out outside what became of each unknown change, and say so."""
+    _say(database, errand, "not_happened")
+
+
+def _confirm(database: Database, errand: Errand) -> None:
+    """Do by hand what each unknown change was to do, and say so."""
+    _say(database, errand, "happened")
+
+
+def _say(database: Database, errand: Errand, outcome: Verification) -> None:
     for call in _settled(database, errand.run_id).calls:
         if call["state"] == "unknown":
             call_id = CallId(call["id"])
             verify_receipt(
-                database,
-                errand.run_id,
-                call_id,
-                OWNER,
-                "not_happened",
-                "Looked, and found nothing.",
+                database, errand.run_id, call_id, OWNER, outcome, "Looked outside, and saw to it."
             )
 
 
@@ -106,6 +110,7 @@ VERBS: Final[Mapping[str, Callable[[Database, Errand], None]]] = {
     "stop": _stop,
     "steer": _steer,
     "verify": _verify,
+    "confirm": _confirm,
     "resume": _resume,
     "notice": _notice,
 }

@@ -233,7 +233,8 @@ def test_words_that_cannot_be_stored_are_refused(database: Database) -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 def test_one_batch_is_decided_in_any_order(database: Database, order: tuple[int, ...]) -> None:
-    step = dispatched(database, ASKED, ASKED, ASKED)
+    things = (replace(ASKED, resource_key=name) for name in "abc")
+    step = dispatched(database, *things)
     for place in order[:2]:
         assert grant(database, step.calls[place]) is not None
         assert intent(database, step.calls[place])

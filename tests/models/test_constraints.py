@@ -103,6 +103,11 @@ CASES = [
     ("calls_started_has_holder", f"UPDATE calls SET started_at = NULL {SENT}"),
     ("calls_started_has_holder", f"UPDATE calls SET attempt = 0 {SENT}"),
     ("calls_deadline", f"UPDATE calls SET deadline_at = NULL {SENT}"),
+    ("calls_change_has_resource_key", f"UPDATE calls SET resource_key = NULL {SENT}"),
+    (
+        "calls_change_has_resource_key",
+        "UPDATE calls SET resource_key = 'a file' WHERE effect = 'read'",
+    ),
     ("calls_mutation_once", f"UPDATE calls SET attempt = 2 {SENT}"),
     ("calls_settled", f"UPDATE calls SET settled_at = now() {READY_CALL}"),
     ("calls_settled", f"UPDATE calls SET settled_at = NULL {REFUSED_CALL}"),

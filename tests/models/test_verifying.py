@@ -107,8 +107,7 @@ def test_what_the_tool_reports_afterwards_is_kept_and_moves_nothing(
     assert event_kinds(database, step.run_id)[-1] == kind
     assert call_row(database, step.calls[0])["state"] == state
     after = run_row(database, step.run_id)
-    kept = {"next_seq": before["next_seq"] + 1, "quarantine": after["quarantine"]}
-    assert after == before | kept
+    assert after == before | {"next_seq": before["next_seq"] + 1}
     receipt = receipt_row(database, step.calls[0])
     assert (receipt["verified"], receipt["late_body"]) == (said, late.text)
     settle(database, proof, late, "")
@@ -116,10 +115,10 @@ def test_what_the_tool_reports_afterwards_is_kept_and_moves_nothing(
     assert violations(database, at_rest=False) == []
 
 
-def resumed_with(database: Database, run_id: RunId, *, args: str | None = None) -> Started | None:
-    """The intent of another change of the same tool in the run's next step, if it may be sent."""
+def resumed_with(database: Database, run_id: RunId, *, key: str | None = None) -> Started | None:
+    """The intent of the same bytes in the run's next step, if they may be sent."""
     assert resume_run(database, run_id, OWNER) is not None
-    again = replace(CHANGE, args_text=args or CHANGE.args_text)
+    again = replace(CHANGE, resource_key=key)
     step = dispatched(database, again, claim=claimed(database, run_id, step=2))
     call = load_call(database, step.calls[0])
     assert call is not None
@@ -139,7 +138,7 @@ def test_the_same_change_waits_until_the_old_attempt_can_no_longer_fire(
     # Time passes.
     change(
         database,
-        "UPDATE runs SET quarantine = jsonb_set(quarantine, '{0,until}', to_jsonb(now()))",
+        "UPDATE calls SET quiet_until = now() WHERE quiet_until IS NOT NULL",
     )
     assert record_intent(database, call, ME) is not None
     assert violations(database, at_rest=False) == []
@@ -150,20 +149,19 @@ def test_the_quarantine_ends_after_the_deadline_and_a_quiet_time(database: Datab
     verify(database, step, "not_happened")
     [row] = query(
         database,
-        "SELECT (r.quarantine -> 0 ->> 'until')::timestamptz - c.deadline_at AS beyond"
-        " FROM runs r JOIN calls c ON c.run_id = r.id WHERE c.effect = 'mutation'",
+        "SELECT quiet_until - deadline_at AS beyond FROM calls WHERE effect = 'mutation'",
     )
     assert row["beyond"].total_seconds() == 60
 
 
 @pytest.mark.parametrize("outcome", ["happened", "not_happened"])
-def test_other_bytes_and_what_did_happen_are_not_held_back(
+def test_another_resource_and_what_did_happen_are_not_held_back(
     database: Database, outcome: Verification
 ) -> None:
     step, _ = an_unknown_change(database)
     verify(database, step, outcome)
-    args = '{"path":"other"}' if outcome == "not_happened" else None
-    assert resumed_with(database, step.run_id, args=args) is not None
+    key = "elsewhere" if outcome == "not_happened" else None
+    assert resumed_with(database, step.run_id, key=key) is not None
 
 
 def test_a_word_that_says_nothing_is_refused(database: Database) -> None:
@@ -180,7 +178,7 @@ def test_a_change_that_was_done_after_all_is_not_sent_again(database: Database) 
     # Time passes.
     change(
         database,
-        "UPDATE runs SET quarantine = jsonb_set(quarantine, '{0,until}', to_jsonb(now()))",
+        "UPDATE calls SET quiet_until = now() WHERE quiet_until IS NOT NULL",
     )
     [call_id] = [r["id"] for r in query(database, "SELECT id FROM calls WHERE step = 2")]
     call = load_call(database, call_id)

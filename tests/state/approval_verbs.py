@@ -1,6 +1,6 @@
 """The product's store functions again, on tuples: what owners say about calls that ask."""
 
-from tests.state.call_verbs import join
+from tests.state.call_verbs import is_touched, join
 from tests.state.record import Call, CallRef, Done, Rows
 
 
@@ -10,7 +10,7 @@ def grant_call(rows: Rows, ref: CallRef, parallel: int, *, is_shown: bool = True
     if call is None or not is_shown or not is_decidable(rows, call):
         return Done(rows)
     busy = sum(c.step == run.step and c.state in ("ready", "started") for c in rows.calls)
-    state = "ready" if busy < parallel else "planned"
+    state = "ready" if busy < parallel and not is_touched(rows, call) else "planned"
     granted = call._replace(state=state, is_approved=True, is_lapsed=False)
     left = run.open_approvals - 1
     run = run._replace(

@@ -1,7 +1,7 @@
 """The product's store functions again, on tuples: calls, their outcomes and the join."""
 
 from tests.state.owner_verbs import count_asked, skip_unstarted
-from tests.state.record import Call, CallRef, Done, Receipt, Rows, Run, Worker
+from tests.state.record import SHARED, Call, CallRef, Done, Receipt, Rows, Run, Worker
 
 MAX_READ_ATTEMPTS = 3
 UNPLACED = ("unknown", "awaiting_approval", "planned")
@@ -28,15 +28,25 @@ def record_intent(rows: Rows, ref: CallRef, worker: Worker) -> Done:
         return Done(rows)
     if call is None or not call.is_change or call.state != "ready" or call.attempt:
         return Done(rows)
-    if call.steer_rev != run.steer_rev or is_quarantined(rows, call) or not call.may_start:
+    if call.steer_rev != run.steer_rev or not call.may_start:
+        return Done(rows)
+    if is_closed(rows, call.key) or was_done(rows, call):
         return Done(rows)
     done = _start(rows, call._replace(receipt=Receipt()), worker)
     return done._replace(numbers=1, events=("call.intent",))
 
 
-def is_quarantined(rows: Rows, call: Call) -> bool:
-    """Whether the same bytes may still be on their way."""
-    return any(args == call.args and state != "over" for args, state in rows.run.quarantine)
+def is_closed(rows: Rows, key: str) -> bool:
+    """ON_ITS_WAY."""
+    return (rows.is_taken and key == SHARED) or any(
+        c.key == key and c.is_on_its_way for c in rows.calls
+    )
+
+
+def was_done(rows: Rows, call: Call) -> bool:
+    """DONE_AFTER_ALL."""
+    told = (c.receipt for c in rows.calls if c.args == call.args and c.receipt is not None)
+    return any(r.late_outcome == "done" and r.verified != "happened" for r in told)
 
 
 def free_own_read(rows: Rows, ref: CallRef, attempt: int, worker: Worker) -> Done:
@@ -132,9 +142,6 @@ def note_late(rows: Rows, ref: CallRef, attempt: int, outcome: str) -> Done:
     word = "happened" if outcome == "done" else "not_happened"
     kind = "confirmed" if call.receipt.verified == word else "conflict"
     noted = rows.with_call(call._replace(receipt=call.receipt._replace(late_outcome=outcome)))
-    if kind == "conflict" and outcome == "done":
-        closed = (*rows.run.quarantine, (call.args, "closed"))
-        noted = noted.with_run(rows.run._replace(quarantine=closed))
     return Done(noted, 1, (f"call.{kind}",), is_done=True)
 
 
@@ -166,7 +173,11 @@ def join(rows: Rows, settled: Call, state: str, pause: str | None = None) -> Don
         calls, skipped = skip_unstarted(after.calls, call.step)
         after = after._replace(calls=calls)
     elif was == "started":
-        planned = [c for c in rows.calls if c.step == call.step and c.state == "planned"]
+        planned = [
+            c
+            for c in rows.calls
+            if c.step == call.step and c.state == "planned" and not is_touched(after, c)
+        ]
         if planned:
             first = min(planned, key=lambda c: c.position)
             after, next_call = after.with_call(first._replace(state="ready")), first.ref
@@ -210,9 +221,17 @@ def _standing(run: Run, pause: str | None, *, joins: bool, asked: int) -> tuple[
     return run.status, run.reason
 
 
+def is_touched(rows: Rows, call: Call) -> bool:
+    """Another change of its step is to go before it."""
+    return call.is_change and any(
+        c.step == call.step and c.key == call.key and c.state in ("ready", "started")
+        for c in rows.calls
+    )
+
+
 def _is_void(rows: Rows, call: Call) -> bool:
     if call.is_change:
-        return (call.args, "closed") in rows.run.quarantine
+        return was_done(rows, call)
     is_old = rows.run.is_stopped or rows.run.steer_rev != call.steer_rev
     return call.attempt > 0 and is_old
 

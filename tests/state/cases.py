@@ -31,7 +31,7 @@ class Case(NamedTuple):
         """Cases of one kind go the same way through their statement."""
         before, after = self.rows.run, self.done.rows.run
         ends = (before.status, before.work, after.status, after.work)
-        held = (before.is_stopped, before.quarantine, before.must_wait, before.steers > 0)
+        held = (before.is_stopped, before.must_wait, before.steers > 0)
         pause = before.pause_reason
         stands = (self.done.is_done, self.done.events, before.unknowns > 0)
         words = tuple(value for value in self.arguments.values() if isinstance(value, str | bool))
@@ -48,8 +48,12 @@ class Case(NamedTuple):
             return ()
         is_holder = call.holder == self.arguments.get("worker")
         is_due = (call.steer_rev == run.steer_rev, call.is_overdue, call.holder in self.dead)
+        waits = (c for c in self.rows.calls if c.state == "planned")
+        touched = any(call_verbs.is_touched(self.rows, c) for c in waits)
+        key = (call.key, call_verbs.is_closed(self.rows, call.key), touched)
+        done = call_verbs.was_done(self.rows, call)
         approval = (call.needs_approval, call.is_approved, call.is_lapsed, call.misses)
-        return (call.state, call.attempt, call.receipt, is_holder, *is_due, *approval)
+        return (call.state, call.attempt, call.receipt, is_holder, *is_due, *approval, *key, done)
 
     def __str__(self) -> str:
         return f"{self.verb}({self.arguments}) on {self.rows}, dead: {set(self.dead)}"

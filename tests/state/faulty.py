@@ -125,12 +125,30 @@ def intent_beside_unknown(rows: Rows, ref: CallRef, worker: Worker) -> Done:
 
 
 def intent_in_quarantine(rows: Rows, ref: CallRef, worker: Worker) -> Done:
-    return _intent(rows, rows.run._replace(quarantine=()), ref, worker)
+    loud = tuple(c._replace(quiet="over") if c.quiet else c for c in rows.calls)
+    return _intent_among(rows, rows._replace(calls=loud), ref, worker)
 
 
 def intent_after_a_late_done(rows: Rows, ref: CallRef, worker: Worker) -> Done:
-    active = tuple(entry for entry in rows.run.quarantine if entry[1] != "closed")
-    return _intent(rows, rows.run._replace(quarantine=active), ref, worker)
+    unheard = tuple(
+        c._replace(receipt=c.receipt._replace(late_outcome=None)) if c.receipt else c
+        for c in rows.calls
+    )
+    return _intent_among(rows, rows._replace(calls=unheard), ref, worker)
+
+
+def intent_beside_another_run(rows: Rows, ref: CallRef, worker: Worker) -> Done:
+    return _intent_among(rows, rows._replace(is_taken=False), ref, worker)
+
+
+def read_that_readies_any_call(
+    rows: Rows, ref: CallRef, attempt: int, worker: Worker, state: str
+) -> Done:
+    names = {c.ref: c.key for c in rows.calls}
+    unlike = tuple(c._replace(key=str(c.ref)) for c in rows.calls)
+    done = call_verbs.settle_read(rows._replace(calls=unlike), ref, attempt, worker, state)
+    calls = tuple(c._replace(key=names[c.ref]) for c in done.rows.calls)
+    return done._replace(rows=done.rows._replace(calls=calls))
 
 
 def lost_change_made_ready(rows: Rows, ref: CallRef, attempt: int, dead: frozenset[Worker]) -> Done:
@@ -214,8 +232,8 @@ def read_of_a_stopped_run(rows: Rows, ref: CallRef, worker: Worker) -> Done:
 
 def verification_without_quarantine(rows: Rows, ref: CallRef, outcome: str) -> Done:
     done = owner_verbs.verify_receipt(rows, ref, outcome)
-    run = done.rows.run._replace(quarantine=rows.run.quarantine)
-    return done._replace(rows=done.rows.with_run(run))
+    calls = tuple(c._replace(quiet="over") if c.quiet else c for c in done.rows.calls)
+    return done._replace(rows=done.rows._replace(calls=calls))
 
 
 def resume_beside_unknown(rows: Rows) -> Done:
@@ -236,6 +254,15 @@ def no_void_calls(_: Rows) -> tuple[CallRef, ...]:
 def _intent(rows: Rows, run: Run, ref: CallRef, worker: Worker) -> Done:
     done = call_verbs.record_intent(rows._replace(run=run), ref, worker)
     return done._replace(rows=done.rows.with_run(rows.run))
+
+
+def _intent_among(rows: Rows, seen: Rows, ref: CallRef, worker: Worker) -> Done:
+    """The intent as one writes it who sees other rows than there are."""
+    done = call_verbs.record_intent(seen, ref, worker)
+    call = done.rows.call(ref)
+    if not done.is_done or call is None:
+        return Done(rows)
+    return done._replace(rows=rows.with_call(call))
 
 
 def _with_fence(done: Done, fence: int) -> Done:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from tests.state.approval_moves import answers, expiries, lapses
-from tests.state.call_verbs import MAX_READ_ATTEMPTS
+from tests.state.call_verbs import MAX_READ_ATTEMPTS, is_closed
 from tests.state.moves import OUTSIDE, RESUMES, Move
-from tests.state.record import GONE, Call, CallRef
+from tests.state.record import GONE, SHARED, Call, CallRef
 from tests.state.system import Scenario, System
 from tests.state.world import IDLE, Message, Moment, renamed
 
@@ -81,35 +81,27 @@ def time_moves(moment: Moment) -> Iterator[Move]:
             landed = sent._replace(is_flying=False, effects=sent.effects + 1)
             yield Move(f"{sent.call} happens outside", OUTSIDE, moment.with_sent(landed))
     yield from _quarantine_moves(moment)
+    yield from _other_run(moment)
 
 
 def _quarantine_moves(moment: Moment) -> Iterator[Move]:
-    for args, state in dict.fromkeys(moment.rows.run.quarantine):
-        if state == "active" and not _may_land(moment, args):
-            yield Move("the quarantine is over", OUTSIDE, _after_quarantine(moment, args))
-
-
-def _may_land(moment: Moment, args: str) -> bool:
     """A quarantine outlasts every request that was sent before the deadline: that is assumed."""
-    for sent in moment.sent:
-        call = moment.rows.call(sent.call)
-        if sent.is_flying and call is not None and call.args == args:
-            return True
-    return False
+    for call in moment.rows.calls:
+        sent = moment.ledger(call.ref)
+        if call.quiet == "active" and not (sent is not None and sent.is_flying):
+            rows = moment.rows.with_call(call._replace(quiet="over", is_overdue=True))
+            yield Move("the quarantine is over", OUTSIDE, moment._replace(rows=rows))
 
 
-def _after_quarantine(moment: Moment, args: str) -> Moment:
-    rows, run = moment.rows, moment.rows.run
-    quarantine = tuple(
-        (a, "over") if (a, state) == (args, "active") else (a, state) for a, state in run.quarantine
-    )
-    calls = tuple(
-        c._replace(is_overdue=True)
-        if c.args == args and c.receipt is not None and c.receipt.verified is not None
-        else c
-        for c in rows.calls
-    )
-    return moment._replace(rows=rows._replace(run=run._replace(quarantine=quarantine), calls=calls))
+def _other_run(moment: Moment) -> Iterator[Move]:
+    """What a change of another run does that touches the same thing."""
+    rows = moment.rows
+    if rows.is_taken:
+        after = moment._replace(rows=rows._replace(is_taken=False))
+        yield Move("the other run's change ends", OUTSIDE, after)
+    elif moment.budget.others and not is_closed(rows, SHARED):
+        after = moment._replace(rows=rows._replace(is_taken=True))
+        yield Move("a change of another run starts", OUTSIDE, after, "others")
 
 
 def owner_moves(moment: Moment, scenario: Scenario, system: System) -> Iterator[Move]:

@@ -92,15 +92,12 @@ def verify_receipt(rows: Rows, ref: CallRef, outcome: str) -> Done:
         return Done(rows)
     if call.receipt.outcome != "unknown" or call.receipt.verified is not None:
         return Done(rows)
-    run = rows.run
-    quarantine = run.quarantine
-    if outcome != "happened":
-        quarantine = (*quarantine, (call.args, "active"))
     call = call._replace(
         state="errored" if outcome == "not_happened" else "returned",
+        quiet="" if outcome == "happened" else "active",
         receipt=call.receipt._replace(verified=outcome),
     )
-    run = run._replace(unknowns=run.unknowns - 1, quarantine=quarantine)
+    run = rows.run._replace(unknowns=rows.run.unknowns - 1)
     return Done(rows.with_call(call).with_run(run), 1, ("call.verified",), is_done=True)
 
 

@@ -44,7 +44,7 @@ from tests.factories import OWNER
 from tests.models.story import CHANGE, READ, an_exchange
 from tests.state import record
 from tests.state.cases import Case
-from tests.state.tables import Tables, args_text, call_id, run_id, worker_id
+from tests.state.tables import Tables, args_text, call_id, resource_key, run_id, worker_id
 from umbel.contracts import CallId, Principal, RunId, ThreadId, WorkerId
 
 EVERY_RUN: Final = 1_000_000
@@ -134,11 +134,12 @@ class At:
         return ids | {"attempt": arguments["attempt"]}
 
 
-def prepared(position: int, call: record.Planned) -> PreparedCall:
+def prepared(number: int, position: int, call: record.Planned) -> PreparedCall:
     """A call of a decision."""
     is_cleared = call.state not in ("refused", "errored")
     return replace(
         CHANGE if call.effect == "mutation" else READ,
+        resource_key=resource_key(number, call.key) if call.effect == "mutation" else None,
         position=position,
         model_id=f"c{position}",
         state=call.state,
@@ -150,7 +151,7 @@ def prepared(position: int, call: record.Planned) -> PreparedCall:
 
 def dispatch(at: At, a: Mapping[str, Any]) -> object:
     """A decision with the calls of a case."""
-    calls = [prepared(place, call) for place, call in enumerate(a["planned"], start=1)]
+    calls = [prepared(at.number, place, call) for place, call in enumerate(a["planned"], start=1)]
     return commit_dispatch(at.database, at.held(a["claim"]), an_exchange(), calls)
 
 

@@ -11,6 +11,9 @@ Worker = int
 GONE: Final[Worker] = -1
 """Any process that is dead for good."""
 
+SHARED: Final = "shared"
+"""A resource key that another run has changes of, too."""
+
 CallRef = tuple[int, int]
 """Step and position."""
 
@@ -39,8 +42,6 @@ class Run(NamedTuple):
     steer_rev: int = 0
     is_stopped: bool = False
     steers: int = 0
-    quarantine: tuple[tuple[str, str], ...] = ()
-    """Arguments of a change, and `active`, `over` or `closed` (for ever)."""
     must_wait: bool = False
     is_answered: bool = False
     pause_reason: str | None = None
@@ -87,6 +88,10 @@ class Call(NamedTuple):
     is_lapsed: bool = False
     """Time to approve it, or to start it once it is approved, is over."""
     misses: int = 0
+    key: str = ""
+    """What a change touches."""
+    quiet: str = ""
+    """Once its owner has looked: `active` while it may still be on its way, then `over`."""
 
     @property
     def ref(self) -> CallRef:
@@ -97,6 +102,11 @@ class Call(NamedTuple):
     def is_change(self) -> bool:
         """It changes the outside world."""
         return self.effect == "mutation"
+
+    @property
+    def is_on_its_way(self) -> bool:
+        """No other change of its key may start."""
+        return self.is_change and (self.state in ("started", "unknown") or self.quiet == "active")
 
     @property
     def may_start(self) -> bool:
@@ -122,6 +132,8 @@ class Rows(NamedTuple):
     models: tuple[ModelCall, ...] = ()
     calls: tuple[Call, ...] = ()
     steers: tuple[Steer, ...] = ()
+    is_taken: bool = False
+    """A change of another run, of the key `SHARED`, is on its way."""
 
     def call(self, ref: CallRef) -> Call | None:
         """The call, if it is there."""
@@ -165,6 +177,7 @@ class Planned(NamedTuple):
     args: str
     state: str = "ready"
     repeats: bool = False
+    key: str = ""
 
 
 class Done(NamedTuple):

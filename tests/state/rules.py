@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tests.state.moves import OUTSIDE, RESUMES, Move
-from tests.state.record import OPEN_STATES, SETTLED, Call
+from tests.state.record import OPEN_STATES, SETTLED, SHARED, Call
 from tests.state.world import Moment
 
 
@@ -19,6 +19,7 @@ def broken_in(moment: Moment) -> str | None:
                 _decisions,
                 _unknowns,
                 _pauses,
+                _resources,
                 _approvals,
                 _constraints,
             )
@@ -91,15 +92,22 @@ def _intent(before: Moment, call: Call) -> Iterator[str]:
         if (model.step, model.decision) == (call.step, "dispatch") and "redirect" in unheard:
             yield "intent after a correction that its decision had not heard"
     yield from _repetition(before, call)
+    for other in rows.calls:
+        is_asked = call.needs_approval or other.needs_approval
+        is_earlier = other.step == call.step and other.position < call.position
+        if is_earlier and other.key == call.key and other.state in OPEN_STATES and not is_asked:
+            yield "a change overtakes an earlier one of its resource"
 
 
 def _repetition(before: Moment, call: Call) -> Iterator[str]:
     rows = before.rows
     for other in rows.calls:
-        if other.ref == call.ref or other.args != call.args or other.receipt is None:
+        if other.ref == call.ref or other.receipt is None:
             continue
-        if (call.args, "active") in rows.run.quarantine:
+        if other.key == call.key and other.quiet == "active":
             yield "intent inside a quarantine"
+        if other.args != call.args:
+            continue
         if other.receipt.verified != "happened" and other.receipt.late_outcome == "done":
             yield "intent of a change that was reported done meanwhile"
 
@@ -178,6 +186,14 @@ def _pauses(moment: Moment) -> Iterator[str]:
     run = moment.rows.run
     if run.work == "held" and run.pause_reason is not None:
         yield "a step begins with the pause of the one before"
+
+
+def _resources(moment: Moment) -> Iterator[str]:
+    rows = moment.rows
+    keys = [c.key for c in rows.calls if c.is_change and c.state in ("started", "unknown")]
+    keys += [SHARED] if rows.is_taken else []
+    if len(set(keys)) != len(keys):
+        yield "two changes of one resource are on their way"
 
 
 def _approvals(moment: Moment) -> Iterator[str]:

@@ -69,6 +69,11 @@ ASKED: Final = Scenario(
     Budget(grants=2, denials=1, lapses=1, stops=1, redirects=1),
     Policy(max_losses=2, parallel=1),
 )
+KEYED: Final = Scenario(
+    "changes of this run and another one touch the same thing",
+    ((asks("shared", "x"), READ, asks("shared", "y")),),
+    Budget(kills=1, deadlines=1, verifications=1, resumes=1, others=1),
+)
 SCENARIOS: Final = (
     KILLED,
     ZOMBIE,
@@ -81,6 +86,7 @@ SCENARIOS: Final = (
     LOSSES,
     TOOLS,
     ASKED,
+    KEYED,
 )
 
 LARGE: Final = (

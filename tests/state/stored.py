@@ -11,20 +11,20 @@ from tests.state.tables import ENDED, FIRST_SEQ, Tables
 from umbel.contracts import RunId
 
 _RUNS: Final = f"""
-SELECT *, not_before > now() AS must_wait, (SELECT jsonb_agg(jsonb_build_array(q.args_sha,
-    CASE WHEN q.until = 'infinity' THEN 'closed' WHEN q.until > now() THEN 'active'
-      ELSE 'over' END) ORDER BY q.place)
-  FROM ROWS FROM (jsonb_to_recordset(quarantine) AS (args_sha text, until timestamptz))
-    WITH ORDINALITY AS q(args_sha, until, place)) AS held,
+SELECT *, not_before > now() AS must_wait,
+  EXISTS (SELECT FROM calls o WHERE o.run_id = runs.id || '_other') AS is_taken,
   next_seq - {FIRST_SEQ} AS numbers
 FROM runs
 """
 _CALLS: Final = """
 SELECT c.*, coalesce(c.deadline_at + interval '5 seconds' < clock_timestamp(), false) AS is_overdue,
   coalesce(c.approval_until <= clock_timestamp(), false) AS is_lapsed,
+  CASE WHEN c.quiet_until > now() THEN 'active' WHEN c.quiet_until IS NOT NULL THEN 'over'
+    ELSE '' END AS quiet,
   x.call_id AS receipt, x.outcome, x.is_late, x.verified, x.late_outcome,
   e.call_id IS NOT NULL AS has_evidence
 FROM calls c LEFT JOIN receipts x ON x.call_id = c.id LEFT JOIN evidence e ON e.call_id = c.id
+WHERE c.run_id IN (SELECT id FROM runs)
 ORDER BY c.run_id, c.step, c.position
 """
 
@@ -74,22 +74,19 @@ class _Parts:
             tuple(_model(row) for row in self.models),
             tuple(_call(row) for row in self.calls),
             tuple(self.steers),
+            self.run["is_taken"],
         )
         kinds = tuple(kind for _, kind in self.events)
         return Stored(rows, kinds, self.run["numbers"], tuple(self._oddities()))
 
     def _run(self) -> Run:
         row = self.run
-        sha_of = {c["args_sha"].hex(): c["args_text"] for c in self.calls if c["args_sha"]}
-        same = {name: row[name] for name in Run._fields if name in row and name != "quarantine"}
+        same = {name: row[name] for name in Run._fields if name in row}
         return Run(
             **same
             | {
                 "holder": _worker(row["holder"]),
                 "is_stopped": row["stop_at"] is not None,
-                "quarantine": tuple(
-                    (json.loads(sha_of[sha])["a"], state) for sha, state in row["held"] or ()
-                ),
                 "must_wait": bool(row["must_wait"]),
                 "is_answered": row["answer"] is not None,
             }
@@ -136,6 +133,8 @@ def _call(row: Row) -> Call:
         row["approved_sha"] is not None,
         row["is_lapsed"],
         row["misses"],
+        key=(row["resource_key"] or "").partition(":")[2],
+        quiet=row["quiet"],
     )
 
 

@@ -10,7 +10,7 @@ from loop.decision import Decision
 from loop.policy import Policy
 from loop.response import Failure, ProposedCall, Text, ToolUse
 from tests.state import approval_verbs, call_verbs, owner_verbs, verbs
-from tests.state.record import CallRef, Done, Planned, Rows
+from tests.state.record import SHARED, CallRef, Done, Planned, Rows
 
 Verb = Callable[..., Done]
 Script = tuple[tuple[ProposedCall, ...], ...]
@@ -56,6 +56,8 @@ class Budget(NamedTuple):
     denials: int = 0
     lapses: int = 0
     """Questions and approvals that run out."""
+    others: int = 0
+    """Changes of another run that touch the same thing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,18 +72,20 @@ class Scenario:
     def planned(self, calls: tuple[ProposedCall, ...]) -> tuple[Planned, ...]:
         """The calls as preflight leaves them; see tasks/planning.py."""
         rows: list[Planned] = []
-        cleared = 0
+        cleared, touched = 0, set[str]()
         for call in calls:
             if call.name == "mistaken":
                 rows.append(Planned("read", "", "errored"))
                 continue
-            effect = "read" if call.name == "read" else "mutation"
+            effect, args = "read" if call.name == "read" else "mutation", call.arguments_text or ""
+            key = {"read": "", "shared": SHARED}.get(call.name, args)
             if call.name == "asked":
-                rows.append(Planned(effect, call.arguments_text or "", "awaiting_approval"))
+                rows.append(Planned(effect, args, "awaiting_approval", key=key))
                 continue
-            cleared += 1
-            state = "ready" if cleared <= self.policy.parallel else "planned"
-            rows.append(Planned(effect, call.arguments_text or "", state))
+            is_ready = cleared < self.policy.parallel and key not in touched
+            cleared += is_ready
+            touched |= {key} if is_ready and effect == "mutation" else set()
+            rows.append(Planned(effect, args, "ready" if is_ready else "planned", key=key))
         return tuple(rows)
 
     def reply(self, step: int) -> Text | ToolUse:

@@ -13,6 +13,8 @@ from tests.models.two_sessions import connect
 from tests.state.record import (
     GONE,
     SETTLED,
+    SHARED,
+    Call,
     CallRef,
     Rows,
     Worker,
@@ -68,6 +70,11 @@ def worker_id(worker: Worker, dead: frozenset[Worker]) -> WorkerId:
     return WorkerId(f"wrk_{worker}_silent" if worker in dead else f"wrk_{worker}")
 
 
+def resource_key(number: int, key: str) -> str:
+    """What a change of a case touches: cases do not meet."""
+    return f"{number}:{key}"
+
+
 def args_text(args: str) -> str:
     """The bytes of a call."""
     return json.dumps({"a": args})
@@ -104,6 +111,7 @@ class Tables:
         self._insert("model_calls", (m for case in numbered for m in _model_rows(*case)))
         self._insert("steers", (s for case in numbered for s in _steer_rows(*case)))
         self._insert("calls", (c for case in numbered for c in _call_rows(*case)))
+        self._insert("calls", (c for n, rows, _ in numbered for c in _taken_rows(n, rows)))
         self._insert("receipts", (r for n, rows, _ in numbered for r in _receipt_rows(n, rows)))
         self._insert("evidence", (e for n, rows, _ in numbered for e in _evidence_rows(n, rows)))
 
@@ -116,12 +124,6 @@ class Tables:
 
 def _run_row(number: int, rows: Rows, dead: frozenset[Worker]) -> Row:
     run = rows.run
-    sha = {call.args: _sha(args_text(call.args)) for call in rows.calls}
-    until = {"active": FUTURE, "over": PAST, "closed": "infinity"}
-    held = [
-        {"tool": "write", "args_sha": sha[args], "until": until[state]}
-        for args, state in run.quarantine
-    ]
     same = ("status", "reason", "work", "step", "attempts", "losses", "failures", "corrections")
     counted = (
         "fence",
@@ -139,7 +141,6 @@ def _run_row(number: int, rows: Rows, dead: frozenset[Worker]) -> Row:
         "thread_id": f"thr_{run_id(number)}",
         "holder": None if run.holder is None else worker_id(run.holder, dead),
         "stop_at": PAST if run.is_stopped else None,
-        "quarantine": held or None,
         "not_before": FUTURE if run.must_wait else None,
         "answer": "Hello." if run.is_answered else None,
         "settled_at": PAST if run.status in SETTLED else None,
@@ -217,12 +218,22 @@ def _call_rows(number: int, rows: Rows, dead: frozenset[Worker]) -> Iterable[Row
             "attempt": call.attempt,
             "holder": None if call.holder is None else worker_id(call.holder, dead),
             "stall_seconds": 30,
+            "resource_key": resource_key(number, call.key) if call.is_change else None,
+            "quiet_until": {"active": FUTURE, "over": PAST}.get(call.quiet),
             "deadline_at": (PAST if call.is_overdue else FUTURE) if has_started else None,
             "started_at": PAST if has_started else None,
             "settled_at": PAST if ended else None,
             "rings": 0,
             "misses": call.misses,
         }
+
+
+def _taken_rows(number: int, rows: Rows) -> Iterable[Row]:
+    """The change of another run: its call is all that there is of it."""
+    if rows.is_taken:
+        other = Call(1, 1, "mutation", "", "started", 1, 0, key=SHARED)
+        for row in _call_rows(number, Rows(calls=(other,)), frozenset()):
+            yield row | {"id": f"{row['id']}_other", "run_id": f"{row['run_id']}_other"}
 
 
 def _receipt_rows(number: int, rows: Rows) -> Iterable[Row]:

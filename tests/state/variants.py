@@ -8,6 +8,7 @@ from tests.state.scenarios import (
     AGAIN,
     ASKED,
     FAILING,
+    KEYED,
     KILLED,
     LOSSES,
     PAIR,
@@ -104,6 +105,18 @@ VARIANTS: Final = (
         AGAIN,
         "intent of a change that was reported done meanwhile",
         replace(REAL, record_intent=faulty.intent_after_a_late_done),
+    ),
+    Variant(
+        "an intent beside a change of another run",
+        KEYED,
+        "two changes of one resource are on their way",
+        replace(REAL, record_intent=faulty.intent_beside_another_run),
+    ),
+    Variant(
+        "a join that readies a change beside an earlier one of its resource",
+        KEYED,
+        "a change overtakes an earlier one of its resource",
+        replace(REAL, settle_read=faulty.read_that_readies_any_call),
     ),
     Variant(
         "a change sent after its deadline",

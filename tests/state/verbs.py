@@ -97,6 +97,7 @@ def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Don
             call.state,
             steer_rev=run.steer_rev,
             needs_approval=call.state == "awaiting_approval",
+            key=call.key,
         )
         for at, call in enumerate(planned, start=1)
     )

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -207,3 +208,41 @@ def test_the_surplus_of_a_reply_is_answered_and_not_run() -> None:
     rows = plan_calls(calls, a_spec(calls_per_step=3, parallel=2), ())
     assert [row.state for row in rows] == ["ready", "ready", "planned", "refused", "refused"]
     assert all("too_many_calls" in (row.body or "") for row in rows[3:])
+
+
+PAY = replace(
+    a_tool("pay", effect="mutation", schema={"type": "object", "properties": {"to": {}}}),
+    resource_key="account:{to}",
+)
+
+
+def paying(*names: str | None) -> list[ProposedCall]:
+    """A payment to each name; of None nobody is named."""
+    calls = proposed(*["pay"] * len(names))
+    texts = (json.dumps({} if name is None else {"to": name}) for name in names)
+    return [
+        call.model_copy(update={"arguments_text": text})
+        for call, text in zip(calls, texts, strict=True)
+    ]
+
+
+def test_of_changes_with_one_key_the_first_is_ready() -> None:
+    spec = replace(a_spec(parallel=8), tools=tuple(tool.frozen() for tool in (*TOOLS, PAY)))
+    calls = [*paying("ann", "bob", "Ann", None), *proposed("write", "look", "touch")]
+    rows = plan_calls(calls, spec, ())
+    states = ["ready", "ready", "planned", "ready", "planned", "ready", "ready"]
+    assert [row.state for row in rows] == states
+    keys = ["account:ann", "account:bob", "account:ann", None, None, None, None]
+    assert [row.resource_key for row in rows] == keys
+
+
+def test_a_change_that_waits_for_its_key_takes_no_place_from_others() -> None:
+    spec = replace(a_spec(parallel=2), tools=tuple(tool.frozen() for tool in (*TOOLS, PAY)))
+    rows = plan_calls([*paying("ann", "ann", "ann"), *proposed("look", "look")], spec, ())
+    assert [row.state for row in rows] == ["ready", "planned", "planned", "ready", "planned"]
+
+
+def test_a_change_that_asks_closes_its_key_to_nobody() -> None:
+    spec = replace(a_spec(), tools=tuple(tool.frozen() for tool in (*TOOLS, PAY)))
+    rows = plan_calls(paying("ann", "ann"), spec, (judging("ann", "ask"),))
+    assert [row.state for row in rows] == ["awaiting_approval"] * 2

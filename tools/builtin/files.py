@@ -71,7 +71,7 @@ def read_file(
     return read
 
 
-@tool(effect="mutation")
+@tool(effect="mutation", resource_key="file:{workspace}/{path}")
 def write_file(context: ToolContext, path: Path, text: str) -> dict[str, Any]:
     """Write a text file of the workspace, replacing it if it exists; folders are made as needed.
 
