@@ -43,7 +43,7 @@ log: Final = logging.getLogger(__name__)
 KNOWN_VERSIONS: Final = ("5.7.",)
 """kombu releases on which the guard has been tested (tests/tasks/test_kombu_guard.py)."""
 _REFUSALS: Final = (MasterDownError, NoPermissionError, OutOfMemoryError, ReadOnlyError)
-_REFUSING_WORDS: Final = ("MISCONF ", "NOREPLICAS ")
+_REFUSING_WORDS: Final = ("MISCONF ", "NOREPLICAS ", "UNBLOCKED ")
 """Of refusals for which redis-py has no class."""
 
 
