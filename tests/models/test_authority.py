@@ -86,6 +86,13 @@ def test_nothing_starts_by_a_judgement_that_is_out_of_date(database: Database, o
     assert start(database, again, ME) is not None  # who is to judge it is not the statement
 
 
+@pytest.mark.parametrize("of", [CHANGE, READ])
+def test_what_is_said_in_another_tenant_forbids_nothing_here(database: Database, of: Any) -> None:
+    call = a_call(database, of)
+    say(database, Principal(tenant="else", user="x"), FREEZE, "another tenant")
+    assert (record_intent if of is CHANGE else start_read)(database, call, ME) is not None
+
+
 def test_no_change_is_intended_while_a_freeze_commits(database: Database, url: str) -> None:
     call = a_call(database)
     with holding(url) as session:

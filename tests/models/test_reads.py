@@ -274,6 +274,9 @@ def test_an_unknown_id_is_no_call(database: Database) -> None:
 def test_a_read_its_worker_cannot_finish_is_ready_again(database: Database) -> None:
     proof = started(database, dispatched(database, READ).calls[0])
     assert not free_own_read(database, replace(proof, worker=OTHER)), "not another's"
+    assert not free_own_read(database, replace(proof, attempt=proof.attempt - 1)), (
+        "not an older one"
+    )
     assert free_own_read(database, proof)
     assert call_row(database, proof.call.call_id)["state"] == "ready"
     assert not free_own_read(database, proof), "once"

@@ -13,7 +13,7 @@ from models.database import Database
 from models.owner import resume_run, steer_run, stop_run
 from models.steps import PreparedCall, claim_step, commit_answer, hand_back, release_own
 from models.sweeping import free_reads, skip_void_calls, take_over_runs
-from tests.factories import OWNER, a_run
+from tests.factories import OWNER, RunWish, a_run
 from tests.invariants import violations
 from tests.models.story import (
     CHANGE,
@@ -56,6 +56,21 @@ def test_a_run_that_nobody_works_on_is_over_at_once(database: Database) -> None:
     assert event_kinds(database, run_id) == ["run.accepted", "run.stopping", "run.cancelled"]
     assert claim_step(database, run_id, 1, ME) is None
     assert violations(database) == []
+
+
+def test_a_stop_returns_the_open_corrections_of_its_own_run(database: Database) -> None:
+    stranger = Principal(tenant="else", user="eve")
+    principals = (OWNER, OWNER, stranger)
+    runs = [a_run(database, RunWish(principal=principal)).run_id for principal in principals]
+    for run_id, principal in zip(runs, principals, strict=True):
+        assert steer_run(database, run_id, principal, "Use staging.", "append") is not None
+    assert stop_run(database, runs[0], OWNER) is not None
+    rows = query(database, "SELECT run_id, state FROM steers")
+    assert {row["run_id"]: row["state"] for row in rows} == {
+        runs[0]: "returned",
+        runs[1]: "accepted",
+        runs[2]: "accepted",
+    }
 
 
 def test_a_second_stop_and_a_stop_by_somebody_else_do_nothing(database: Database) -> None:

@@ -17,11 +17,13 @@ from models.steps import (
 )
 from tests.models.story import (
     OTHER,
+    REFUSED,
     a_reply,
     an_exchange,
     attempts,
     change,
     claimed,
+    dispatched,
     query,
 )
 from umbel.errors import InvariantBroken
@@ -47,6 +49,17 @@ def test_a_late_reply_of_a_lost_attempt_does_not_disturb_the_next(database: Data
     book_reply(database, claim, an_exchange(), discard=False)
     assert commit_answer(database, again, an_exchange(), Answer("Hello.")) is not None
     assert attempts(database, claim.run_id) == [(1, "closed", None), (2, "closed", "answer")]
+
+
+def test_a_late_reply_of_a_step_that_is_over_is_not_taken_for_the_next_one(
+    database: Database,
+) -> None:
+    late = claimed(database)
+    hand_back(database, late, wait_seconds=0, detail="drain", is_failure=False)
+    dispatched(database, REFUSED, claim=claimed(database, late.run_id, worker=OTHER))
+    assert book_reply(database, late, an_exchange(a_reply("Late.")), discard=False)
+    following = claimed(database, late.run_id, step=2)
+    assert (following.stored_reply, following.attempt) == (None, 1)
 
 
 def test_two_stored_replies_do_not_lock_the_run_out(database: Database) -> None:
