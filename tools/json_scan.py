@@ -12,7 +12,8 @@ Take = Callable[[str], None]
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 _IN_STRING: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_TO_STRUCTURE: Final = re.compile(r'[^"{}\[\]]*+')
+_TO_STRUCTURE: Final = re.compile(r'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+"""Up to the next bracket, over whole strings; a string that goes on in the next part stays."""
 _SCALAR: Final = re.compile(r"[^\s,\]}]*+")
 _SHORT_CHARS: Final = 100_000
 

@@ -1,8 +1,11 @@
 """Results that are too long for one row, from the tool to the reader."""
 
+import gc
 import json
 import signal
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -165,3 +168,34 @@ def test_writing_a_chunk_is_nobodys_silence() -> None:
             code.pass_time(10.0)
         assert code.seconds_left == pytest.approx(0.5)
         assert not code.is_due()
+
+
+def test_a_long_stream_is_written_and_read_in_the_memory_of_a_chunk(database: Database) -> None:
+    def lines(**_: object) -> Iterator[str]:
+        for number in range(11_000):
+            yield f"{number}: a line of about a thousand characters {'.' * 960}\n"
+
+    process, _, call_id = prepared(database, a_tool("look", lines))
+    with memory() as most:
+        assert process.call(call_id) == "returned, recorded"
+        assert most() < 12 * CHUNK_CHARS
+    [row] = query(database, "SELECT thread_id, tenant, total_chars FROM evidence")
+    assert row["total_chars"] > 40 * CHUNK_CHARS
+    pages = ThreadEvidence(database, ThreadId(row["thread_id"]), row["tenant"])
+    with memory() as most:
+        place = pages.find_line(call_id, 10_000)
+        assert place is not None
+        assert pages.read(call_id, place, 7).text == "9999: a"
+        assert pages.read(call_id, row["total_chars"] // 2, 1000).next_offset is not None
+        assert most() < 4 * CHUNK_CHARS
+
+
+@contextmanager
+def memory() -> Iterator[Callable[[], int]]:
+    """How many bytes Python held at most in the block, more than before it."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
