@@ -12,6 +12,23 @@ from tests.state.world import Moment
 
 Arguments = dict[str, object]
 
+_PEOPLES: Final = ("claim_step", "steer_run", "resume_run")
+_JOINING: Final = (
+    "claim_step",
+    "steer_run",
+    "give_up_call",
+    "settle_read",
+    "settle_change",
+    "settle_lost_change",
+)
+"""Verbs by which a run may pause that was to pause at its join, or forgets it."""
+_CORRECTIONS: Final = (
+    ("redirect", "owner", None),
+    ("append", "owner", None),
+    ("append", "owner", "k"),
+    ("redirect", "guest", None),
+    ("append", "stranger", None),
+)
 BATCHED: Final = ("take_over", "free_reads", "skip_void_calls", "expire_approvals")
 """Statements of the sweeper: each acts upon every run of the database at once."""
 
@@ -31,11 +48,14 @@ class Case(NamedTuple):
         """Cases of one kind go the same way through their statement."""
         before, after = self.rows.run, self.done.rows.run
         ends = (before.status, before.work, after.status, after.work)
-        held = (before.is_stopped, before.must_wait, before.steers > 0)
-        pause = before.pause_reason
-        stands = (self.done.is_done, self.done.events, before.unknowns > 0)
         words = tuple(value for value in self.arguments.values() if isinstance(value, str | bool))
-        return (self.verb, words, stands, ends, held, pause, self._guards())
+        if self.verb == "leave_call":
+            return (self.verb, words, self.done.is_done, before.status, self._guards())
+        held = (before.is_stopped, before.must_wait, before.steers > 0)
+        pause = before.pause_reason if self.verb in _JOINING else None
+        people = (before.owner_must_approve, before.call_limit) if self.verb in _PEOPLES else ()
+        stands = (self.done.is_done, self.done.events, before.unknowns > 0)
+        return (self.verb, words, stands, ends, held, pause, people, self._guards())
 
     def _guards(self) -> tuple[object, ...]:
         """Which conditions of its statement a claim or a call fulfils."""
@@ -52,7 +72,9 @@ class Case(NamedTuple):
         touched = any(call_verbs.is_touched(self.rows, c) for c in waits)
         key = (call.key, call_verbs.is_closed(self.rows, call.key), touched)
         done = call_verbs.was_done(self.rows, call)
-        approval = (call.needs_approval, call.is_approved, call.is_lapsed, call.misses)
+        approval = (call.needs_approval, call.is_approved, call.is_lapsed)
+        if self.verb == "leave_call":
+            return (call.state, call.misses)
         return (call.state, call.attempt, call.receipt, is_holder, *is_due, *approval, *key, done)
 
     def __str__(self) -> str:
@@ -116,10 +138,7 @@ def _record_cases(moment: Moment, scenario: Scenario) -> Iterator[Case]:
         yield case("claim_step", verbs.claim_step, step=rows.run.step, worker=slot)
         yield case("release_own", verbs.release_own, step=rows.run.step, worker=slot)
     yield case("put_off_step", verbs.put_off_step, step=rows.run.step)
-    yield case("resume_run", owner_verbs.resume_run)
-    yield case("stop_run", owner_verbs.stop_run)
-    yield case("steer_run", owner_verbs.steer_run, mode="redirect")
-    yield case("steer_run", owner_verbs.steer_run, mode="append")
+    yield from _people_cases(case, rows)
     losses = scenario.policy.max_losses
     yield case("take_over", verbs.take_over, dead=moment.dead, max_losses=losses)
     yield case("free_reads", call_verbs.free_reads, dead=moment.dead)
@@ -134,6 +153,18 @@ def _record_cases(moment: Moment, scenario: Scenario) -> Iterator[Case]:
             parallel = scenario.policy.parallel
             yield case("grant_call", approval_verbs.grant_call, **asked, parallel=parallel)
             yield case("deny_call", approval_verbs.deny_call, **asked)
+
+
+def _people_cases(case: Callable[..., Case], rows: Rows) -> Iterator[Case]:
+    for key in (None, "k"):
+        yield case("resume_run", owner_verbs.resume_run, key=key)
+        yield case("stop_run", owner_verbs.stop_run, key=key)
+    for mode, who, key in _CORRECTIONS:
+        yield case("steer_run", owner_verbs.steer_run, mode=mode, who=who, key=key)
+    if rows.run.call_limit:
+        for is_current in (True, False):
+            limit = {"limit": 7, "is_current": is_current}
+            yield case("resume_run", owner_verbs.resume_run, **limit, key=None)
 
 
 def _claims_like(claim: Claim) -> Iterator[Claim]:

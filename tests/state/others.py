@@ -9,6 +9,9 @@ from tests.state.record import GONE, SHARED, Call, CallRef
 from tests.state.system import Scenario, System
 from tests.state.world import IDLE, Message, Moment, renamed
 
+HIGHER_LIMIT = 9
+"""Calls that a run may ask for after a resume that says so."""
+
 
 def sweeper_moves(moment: Moment, scenario: Scenario, system: System) -> Iterator[Move]:
     """What scheduler/sweeper.py would find to do."""
@@ -115,6 +118,7 @@ def owner_moves(moment: Moment, scenario: Scenario, system: System) -> Iterator[
         yield Move("owner stops", OUTSIDE, moment.after(done), "stops")
     if left.resumes and (done := system.resume_run(rows)).is_done:
         yield Move(RESUMES, OUTSIDE, moment.after(done), "resumes")
+    yield from _further_moves(moment, system)
     yield from answers(moment, scenario, system)
     for call in rows.calls if left.verifications else ():
         if call.state != "unknown":
@@ -125,6 +129,18 @@ def owner_moves(moment: Moment, scenario: Scenario, system: System) -> Iterator[
         if done.is_done:
             says = f"owner finds that {call.ref} has {word}"
             yield Move(says, OUTSIDE, moment.after(done), "verifications")
+
+
+def _further_moves(moment: Moment, system: System) -> Iterator[Move]:
+    """Of collaborators, under keys, and with other limits."""
+    rows, left = moment.rows, moment.budget
+    for mode in ("redirect", "append") if left.guests else ():
+        if (done := system.steer_run(rows, mode, who="guest")).is_done:
+            yield Move(f"collaborator steers ({mode})", OUTSIDE, moment.after(done), "guests")
+    if left.keyed and (done := system.steer_run(rows, "append", key="k")).is_done:
+        yield Move("owner steers under a key", OUTSIDE, moment.after(done), "keyed")
+    if left.raises and (done := system.resume_run(rows, limit=HIGHER_LIMIT)).is_done:
+        yield Move(f"{RESUMES} with a higher limit", OUTSIDE, moment.after(done), "raises")
 
 
 def fault_moves(moment: Moment) -> Iterator[Move]:

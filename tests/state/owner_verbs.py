@@ -3,9 +3,13 @@
 from tests.state.record import UNSTARTED, Call, CallRef, Done, Rows, Steer
 
 
-def resume_run(rows: Rows) -> Done:
-    """RESUME."""
+def resume_run(
+    rows: Rows, *, limit: int | None = None, is_current: bool = True, key: str | None = None
+) -> Done:
+    """RESUME; with another limit, made from the policy that the run has or had."""
     run = rows.run
+    if key in rows.keys or (limit is not None and not is_current):
+        return Done(rows)
     is_settled = run.status in ("paused", "failed", "cancelled")
     if not is_settled or run.unknowns or run.open_calls:
         return Done(rows)
@@ -20,13 +24,18 @@ def resume_run(rows: Rows) -> Done:
         corrections=0,
         fence=run.fence + 1,
         must_wait=False,
+        policy_rev=run.policy_rev + (limit is not None),
+        call_limit=run.call_limit if limit is None else limit,
     )
-    return Done(rows.with_run(run), 1, ("run.resumed",), is_done=True, next_step=run.step)
+    after = _under(rows.with_run(run), key)
+    return Done(after, 1, ("run.resumed",), is_done=True, next_step=run.step)
 
 
-def stop_run(rows: Rows) -> Done:
+def stop_run(rows: Rows, *, key: str | None = None) -> Done:
     """STOP."""
     run = rows.run
+    if key in rows.keys:
+        return Done(rows)
     if run.is_stopped or run.status not in ("queued", "running", "waiting", "paused"):
         return Done(rows)
     asked = count_asked(rows.calls, run.step)
@@ -43,14 +52,16 @@ def stop_run(rows: Rows) -> Done:
         reason="owner_stop" if ends else None,
     )
     steers = tuple(s.ending("returned") for s in rows.steers)
-    after = rows._replace(run=run, calls=calls, steers=steers)
+    after = _under(rows._replace(run=run, calls=calls, steers=steers), key)
     events = ("run.stopping", *["call.skipped"] * skipped, *(["run.cancelled"] if ends else []))
     return Done(after, 1 + skipped + ends, events, is_done=True)
 
 
-def steer_run(rows: Rows, mode: str) -> Done:
-    """STEER."""
+def steer_run(rows: Rows, mode: str, *, who: str = "owner", key: str | None = None) -> Done:
+    """STEER, in a public thread: by its owner, its collaborator, or a stranger."""
     run = rows.run
+    if who == "stranger" or key in rows.keys:
+        return Done(rows)
     if run.is_stopped or run.status not in ("queued", "running", "waiting", "paused"):
         return Done(rows)
     redirects = mode == "redirect"
@@ -78,8 +89,10 @@ def steer_run(rows: Rows, mode: str) -> Done:
         status="paused" if pauses else status,
         reason="unknown_outcome" if pauses else reason,
         pause_reason=None if redirects else run.pause_reason,
+        owner_must_approve=run.owner_must_approve or who != "owner",
     )
-    after = rows._replace(run=run, models=models, calls=calls, steers=(*rows.steers, Steer(mode)))
+    steers = (*rows.steers, Steer(mode, is_foreign=who != "owner"))
+    after = _under(rows._replace(run=run, models=models, calls=calls, steers=steers), key)
     events = ("run.steered", *["call.skipped"] * skipped, *(["run.paused"] if pauses else []))
     next_step = run.step if joins and run.work == "ready" else None
     return Done(after, 1 + skipped + pauses, events, is_done=True, next_step=next_step)
@@ -99,6 +112,11 @@ def verify_receipt(rows: Rows, ref: CallRef, outcome: str) -> Done:
     )
     run = rows.run._replace(unknowns=rows.run.unknowns - 1)
     return Done(rows.with_call(call).with_run(run), 1, ("call.verified",), is_done=True)
+
+
+def _under(rows: Rows, key: str | None) -> Rows:
+    """The event of what was done holds the key."""
+    return rows if key is None else rows._replace(keys=(*rows.keys, key))
 
 
 def count_asked(calls: tuple[Call, ...], step: int) -> int:

@@ -24,7 +24,7 @@ from models.calls import (
 from models.claiming import put_off_step
 from models.database import Database, Row, Statement
 from models.handing_back import Patience, hand_back_read, leave_call
-from models.owner import resume_run, steer_run, stop_run, verify_receipt
+from models.owner import OtherLimits, resume_run, steer_run, stop_run, verify_receipt
 from models.steps import (
     Claim,
     PreparedCall,
@@ -44,10 +44,24 @@ from tests.factories import OWNER
 from tests.models.story import CHANGE, READ, an_exchange
 from tests.state import record
 from tests.state.cases import Case
-from tests.state.tables import Tables, args_text, call_id, resource_key, run_id, worker_id
+from tests.state.tables import (
+    GUEST,
+    Tables,
+    args_text,
+    call_id,
+    policy_text,
+    resource_key,
+    run_id,
+    worker_id,
+)
 from umbel.contracts import CallId, Principal, RunId, ThreadId, WorkerId
 
 EVERY_RUN: Final = 1_000_000
+PEOPLE: Final = {
+    "owner": OWNER,
+    "guest": Principal(tenant=OWNER.tenant, user=GUEST),
+    "stranger": Principal(tenant=OWNER.tenant, user="eve"),
+}
 OUTCOMES: Final[dict[str, ToolOutcome]] = {
     "done": Returned("1"),
     "returned": Returned("1"),
@@ -169,6 +183,16 @@ def leave(at: At, a: Mapping[str, Any]) -> object:
     return leave_call(at.database, at.call(a), tool, patience)
 
 
+def other_limits(at: At, a: Mapping[str, Any]) -> OtherLimits | None:
+    """Another limit of calls, made from the policy that the run has, or from one that it had."""
+    if a.get("limit") is None:
+        return None
+    was = policy_text(at.case.rows, at.case.policy) if a["is_current"] else "{}"
+    changes = {"tool_call_limit": a["limit"]}
+    policy = at.case.policy.model_copy(update=changes).model_dump_json()
+    return OtherLimits(policy, hashlib.sha256(was.encode()).digest(), changes)
+
+
 def retry(at: At, a: Mapping[str, Any]) -> object:
     """A retry now, or after an hour."""
     decision = Retry("provider", 3600.0 * a["waits"], "down")
@@ -199,9 +223,13 @@ VERBS: Final[dict[str, Callable[[At, Mapping[str, Any]], object]]] = {
     "fail_run": lambda at, a: fail_run(
         at.database, at.held(a["claim"]), reason="corrupt_record", detail="why"
     ),
-    "resume_run": lambda at, _: resume_run(at.database, at.run, OWNER),
-    "stop_run": lambda at, _: stop_run(at.database, at.run, OWNER),
-    "steer_run": lambda at, a: steer_run(at.database, at.run, OWNER, "Use staging.", a["mode"]),
+    "resume_run": lambda at, a: resume_run(
+        at.database, at.run, OWNER, limits=other_limits(at, a), key=a["key"]
+    ),
+    "stop_run": lambda at, a: stop_run(at.database, at.run, OWNER, key=a["key"]),
+    "steer_run": lambda at, a: steer_run(
+        at.database, at.run, PEOPLE[a["who"]], "Use staging.", a["mode"], key=a["key"]
+    ),
     "verify_receipt": lambda at, a: verify_receipt(
         at.database, at.run, call_id(at.number, a["ref"]), OWNER, a["outcome"], "I looked into it."
     ),

@@ -45,6 +45,10 @@ class Run(NamedTuple):
     must_wait: bool = False
     is_answered: bool = False
     pause_reason: str | None = None
+    owner_must_approve: bool = False
+    policy_rev: int = 0
+    call_limit: int = 0
+    """Of its policy: calls it may ask for; 0: no limit."""
 
 
 class ModelCall(NamedTuple):
@@ -119,6 +123,8 @@ class Steer(NamedTuple):
 
     mode: str
     state: str = "accepted"
+    is_foreign: bool = False
+    """Of a collaborator."""
 
     def ending(self, state: str) -> "Steer":
         """The same, ended, unless it has ended before."""
@@ -132,6 +138,8 @@ class Rows(NamedTuple):
     models: tuple[ModelCall, ...] = ()
     calls: tuple[Call, ...] = ()
     steers: tuple[Steer, ...] = ()
+    keys: tuple[str, ...] = ()
+    """Under which people have acted upon the run: in its events."""
     is_taken: bool = False
     """A change of another run, of the key `SHARED`, is on its way."""
 
@@ -168,6 +176,8 @@ class Claim(NamedTuple):
     corrections: int
     calls_used: int
     claims: int
+    owner_must_approve: bool = False
+    policy_rev: int = 0
 
 
 class Planned(NamedTuple):

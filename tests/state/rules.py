@@ -16,6 +16,7 @@ def broken_in(moment: Moment) -> str | None:
                 _outside,
                 _receipts,
                 _counters,
+                _limits,
                 _decisions,
                 _unknowns,
                 _pauses,
@@ -52,7 +53,7 @@ def _holding(before: Moment, move: Move) -> Iterator[str]:
 def _going_on(before: Moment, move: Move) -> Iterator[str]:
     after = move.after
     was, now = before.rows.run, after.rows.run
-    if was.status in SETTLED and now.status not in SETTLED and move.says != RESUMES:
+    if was.status in SETTLED and now.status not in SETTLED and not move.says.startswith(RESUMES):
         yield "a settled run goes on by itself"
     if was.work == "calls" and now.work == "ready" and now.pause_reason is not None:
         yield "a run goes on that was to pause"
@@ -73,6 +74,7 @@ def _started(before: Moment, move: Move) -> Iterator[str]:
             continue
         if call.receipt is not None and old.receipt is None:
             yield from _intent(before, call)
+            yield from _on_whose_word(before, call)
         if call.state != "started" or old.state == "started":
             continue
         if before.rows.run.is_stopped:
@@ -110,6 +112,15 @@ def _repetition(before: Moment, call: Call) -> Iterator[str]:
             continue
         if other.receipt.verified != "happened" and other.receipt.late_outcome == "done":
             yield "intent of a change that was reported done meanwhile"
+
+
+def _on_whose_word(before: Moment, call: Call) -> Iterator[str]:
+    """What was decided from a collaborator's words needs the owner."""
+    for model in before.rows.models:
+        if model.step == call.step and model.decision == "dispatch":
+            heard = before.rows.steers[: model.steers]
+            if any(steer.is_foreign for steer in heard) and not call.is_approved:
+                yield "a change starts on the word of a collaborator"
 
 
 def _outside(moment: Moment) -> Iterator[str]:
@@ -155,6 +166,16 @@ def _counters(moment: Moment) -> Iterator[str]:
     is_over = run.status in ("completed", "cancelled")
     if is_over and any(steer.state == "accepted" for steer in moment.rows.steers):
         yield "a correction is lost"
+
+
+def _limits(moment: Moment) -> Iterator[str]:
+    run, keys = moment.rows.run, moment.rows.keys
+    if len(set(keys)) != len(keys):
+        yield "an action counts twice"
+    if run.calls_used != moment.proposed:
+        yield "calls are miscounted"
+    if run.call_limit and moment.proposed > run.call_limit:
+        yield "more calls than the limit allows"
 
 
 def _decisions(moment: Moment) -> Iterator[str]:

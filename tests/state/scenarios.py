@@ -69,6 +69,18 @@ ASKED: Final = Scenario(
     Budget(grants=2, denials=1, lapses=1, stops=1, redirects=1),
     Policy(max_losses=2, parallel=1),
 )
+GUESTS: Final = Scenario(
+    "a collaborator corrects the run, and the owner says the same thing twice",
+    ((CHANGE,), (OTHER,)),
+    Budget(guests=1, keyed=2, grants=1, denials=1, errors=1),
+    Policy(max_losses=2, parallel=1),
+)
+LIMITED: Final = Scenario(
+    "the run may not ask for so much, and may once the owner allows it",
+    ((CHANGE, READ), (OTHER,)),
+    Budget(raises=1, resumes=1, redirects=1, early=2, kills=1),
+    Policy(max_losses=2, tool_call_limit=2),
+)
 KEYED: Final = Scenario(
     "changes of this run and another one touch the same thing",
     ((asks("shared", "x"), READ, asks("shared", "y")),),
@@ -86,6 +98,8 @@ SCENARIOS: Final = (
     LOSSES,
     TOOLS,
     ASKED,
+    GUESTS,
+    LIMITED,
     KEYED,
 )
 

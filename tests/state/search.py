@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tests.state.approval_verbs import is_decidable
 from tests.state.moves import OUTSIDE, Move
 from tests.state.others import fault_moves, owner_moves, sweeper_moves, time_moves
-from tests.state.record import SETTLED, Rows
+from tests.state.record import SETTLED, Rows, Run
 from tests.state.rules import broken_by, broken_in
 from tests.state.system import Scenario, System
 from tests.state.workers import work_moves
@@ -53,7 +53,8 @@ class Search:
 
     def run(self) -> Found:
         """Everything that is reachable, or the shortest way to the first broken rule."""
-        start = Moment(Rows(), ((1, 0),), self.scenario.budget)
+        limit = self.scenario.policy.tool_call_limit
+        start = Moment(Rows(Run(call_limit=limit)), ((1, 0),), self.scenario.budget)
         self._reach(start, -1, "", OUTSIDE, is_live=False)
         at = 0
         while at < len(self._moments):

@@ -24,6 +24,9 @@ def hear_step(heard: Moment, slot: Worker, step: int, system: System) -> Iterato
         slot,
         heard.after(done).thinking(slot, Mind("claimed", claim=done.claim)),
     )
+    late = system.put_off_step(heard.rows, step)
+    says = f"raises before it claims step {step}, and puts it off"
+    yield Move(says, slot, through(heard.after(late), slot, ()), "early")
     lost = Mind("unsure", claim=done.claim)
     yield Move(
         f"claims step {step} and gets no answer",
@@ -61,12 +64,12 @@ def _apply(
     rows: Rows, claim: Claim, scenario: Scenario, system: System, *, fails: bool
 ) -> tuple[str, Done, str]:
     """What it does, what comes of it, and where it stands if nothing came of it."""
-    decision = scenario.decide(claim.step, claim.failures, claim.calls_used, fails=fails)
+    decision = scenario.decide(claim, rows.run.call_limit, fails=fails)
     match decision:
         case Answer():
             return "answers", system.commit_answer(rows, claim), "unheard"
         case Dispatch(calls=calls):
-            planned = scenario.planned(calls)
+            planned = scenario.planned(calls, must_ask=claim.owner_must_approve)
             is_in_vain = bool(planned) and all(
                 call.state in ("refused", "errored") for call in planned
             )

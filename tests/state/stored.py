@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from models.database import Row
+from tests.factories import OWNER
 from tests.state.record import GONE, Call, ModelCall, Receipt, Rows, Run, Steer, Worker
 from tests.state.tables import ENDED, FIRST_SEQ, Tables
 from umbel.contracts import RunId
@@ -13,7 +14,9 @@ from umbel.contracts import RunId
 _RUNS: Final = f"""
 SELECT *, not_before > now() AS must_wait,
   EXISTS (SELECT FROM calls o WHERE o.run_id = runs.id || '_other') AS is_taken,
-  next_seq - {FIRST_SEQ} AS numbers
+  next_seq - {FIRST_SEQ} AS numbers,
+  (SELECT (s.policy::jsonb ->> 'tool_call_limit')::int FROM run_specs s
+    WHERE s.run_id = runs.id) AS call_limit
 FROM runs
 """
 _CALLS: Final = """
@@ -47,11 +50,15 @@ def stored_in(tables: Tables) -> dict[RunId, Stored]:
     for row in tables.run("SELECT * FROM model_calls ORDER BY run_id, step, attempt"):
         found[row["run_id"]].models.append(row)
     for row in tables.run("SELECT * FROM steers ORDER BY run_id, rev"):
-        found[row["run_id"]].steers.append(Steer(row["mode"], row["state"]))
+        is_foreign = row["author"] != OWNER.user
+        found[row["run_id"]].steers.append(Steer(row["mode"], row["state"], is_foreign))
     for row in tables.run(_CALLS):
         found[row["run_id"]].calls.append(row)
-    for row in tables.run("SELECT run_id, seq, kind FROM events ORDER BY run_id, seq"):
-        found[row["run_id"]].events.append((row["seq"], row["kind"]))
+    for row in tables.run("SELECT * FROM events ORDER BY run_id, seq"):
+        if row["seq"] >= FIRST_SEQ:
+            found[row["run_id"]].events.append((row["seq"], row["kind"]))
+        if "key" in row["data"]:
+            found[row["run_id"]].keys.append(row["data"]["key"])
     for row in tables.run("SELECT run_id FROM deliveries"):
         found[row["run_id"]].deliveries += 1
     return {name: parts.stored() for name, parts in found.items()}
@@ -66,6 +73,7 @@ class _Parts:
         self.steers: list[Steer] = []
         self.calls: list[Row] = []
         self.events: list[tuple[int, str]] = []
+        self.keys: list[str] = []
         self.deliveries = 0
 
     def stored(self) -> Stored:
@@ -74,6 +82,7 @@ class _Parts:
             tuple(_model(row) for row in self.models),
             tuple(_call(row) for row in self.calls),
             tuple(self.steers),
+            tuple(self.keys),
             self.run["is_taken"],
         )
         kinds = tuple(kind for _, kind in self.events)

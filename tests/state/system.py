@@ -10,7 +10,7 @@ from loop.decision import Decision
 from loop.policy import Policy
 from loop.response import Failure, ProposedCall, Text, ToolUse
 from tests.state import approval_verbs, call_verbs, owner_verbs, verbs
-from tests.state.record import SHARED, CallRef, Done, Planned, Rows
+from tests.state.record import SHARED, CallRef, Claim, Done, Planned, Rows
 
 Verb = Callable[..., Done]
 Script = tuple[tuple[ProposedCall, ...], ...]
@@ -56,6 +56,14 @@ class Budget(NamedTuple):
     denials: int = 0
     lapses: int = 0
     """Questions and approvals that run out."""
+    guests: int = 0
+    """Corrections by a collaborator."""
+    keyed: int = 0
+    """Corrections under one and the same key."""
+    raises: int = 0
+    """Resumes with a higher limit."""
+    early: int = 0
+    """Steps that raise before their claim."""
     others: int = 0
     """Changes of another run that touch the same thing."""
 
@@ -69,7 +77,9 @@ class Scenario:
     budget: Budget
     policy: Policy = TWO_LOSSES
 
-    def planned(self, calls: tuple[ProposedCall, ...]) -> tuple[Planned, ...]:
+    def planned(
+        self, calls: tuple[ProposedCall, ...], *, must_ask: bool = False
+    ) -> tuple[Planned, ...]:
         """The calls as preflight leaves them; see tasks/planning.py."""
         rows: list[Planned] = []
         cleared, touched = 0, set[str]()
@@ -79,7 +89,7 @@ class Scenario:
                 continue
             effect, args = "read" if call.name == "read" else "mutation", call.arguments_text or ""
             key = {"read": "", "shared": SHARED}.get(call.name, args)
-            if call.name == "asked":
+            if call.name == "asked" or (must_ask and effect == "mutation"):
                 rows.append(Planned(effect, args, "awaiting_approval", key=key))
                 continue
             is_ready = cleared < self.policy.parallel and key not in touched
@@ -94,16 +104,18 @@ class Scenario:
             return Text(text="Done.")
         return ToolUse(text="", calls=self.script[step - 1])
 
-    def decide(self, step: int, failures: int, calls_used: int, *, fails: bool) -> Decision:
+    def decide(self, claim: Claim, call_limit: int, *, fails: bool) -> Decision:
         """The product's own decision."""
-        return _decide(self, step, failures, calls_used, fails)
+        return _decide(self, claim.step, claim.failures, claim.calls_used, call_limit, fails)
 
 
 @lru_cache(maxsize=10_000)
-def _decide(scenario: Scenario, step: int, failures: int, calls_used: int, fails: bool) -> Decision:
+def _decide(
+    scenario: Scenario, step: int, failures: int, calls_used: int, call_limit: int, fails: bool
+) -> Decision:
     snapshot = RunSnapshot(
         step=step,
-        policy=scenario.policy,
+        policy=scenario.policy.model_copy(update={"tool_call_limit": call_limit}),
         failures=failures,
         calls_used=calls_used,
         is_stale=False,
@@ -124,6 +136,7 @@ class System:
     book_reply: Verb = verbs.book_reply
     hand_back: Verb = verbs.hand_back
     release_own: Verb = verbs.release_own
+    put_off_step: Verb = verbs.put_off_step
     take_over: Verb = verbs.take_over
     resume_run: Verb = owner_verbs.resume_run
     stop_run: Verb = owner_verbs.stop_run

@@ -21,6 +21,8 @@ from tests.state.record import (
 )
 from umbel.contracts import CallId, RunId, WorkerId
 
+GUEST: Final = "guest"
+"""A collaborator of every thread."""
 FIRST_SEQ: Final = 50
 """Number of the next event of every run."""
 ENDED: Final = ("returned", "refused", "errored", "skipped")
@@ -37,8 +39,9 @@ SELECT 'wrk_' || n || CASE WHEN silent THEN '_silent' ELSE '' END, 'here', 'step
 FROM unnest(ARRAY[0, 1]) AS n, unnest(ARRAY[true, false]) AS silent
 """
 _THREADS: Final = """
-INSERT INTO threads (id, tenant, owner)
-SELECT 'thr_' || x.id, %(tenant)s, %(owner)s FROM jsonb_to_recordset(%(rows)s) AS x(id text)
+INSERT INTO threads (id, tenant, owner, visibility, collaborators)
+SELECT 'thr_' || x.id, %(tenant)s, %(owner)s, 'public', ARRAY[%(guest)s]
+FROM jsonb_to_recordset(%(rows)s) AS x(id text)
 """
 _SPECS: Final = """
 INSERT INTO run_specs (run_id, tenant, principal, agent, profile, model, instructions, policy,
@@ -80,6 +83,12 @@ def args_text(args: str) -> str:
     return json.dumps({"a": args})
 
 
+def policy_text(rows: Rows, policy: Policy) -> str:
+    """The policy of a run, with the limit that it has by now."""
+    limit = {"tool_call_limit": rows.run.call_limit}
+    return policy.model_copy(update=limit).model_dump_json()
+
+
 class Tables:
     """A transaction that is never committed."""
 
@@ -101,8 +110,8 @@ class Tables:
 
     def put(self, cases: Sequence[tuple[Rows, frozenset[Worker], Policy]]) -> None:
         """Write the rows of all cases; their numbers are their places."""
-        whose = {"tenant": OWNER.tenant, "owner": OWNER.user}
-        ids = [{"id": run_id(n), "policy": c[2].model_dump_json()} for n, c in enumerate(cases)]
+        whose = {"tenant": OWNER.tenant, "owner": OWNER.user, "guest": GUEST}
+        ids = [{"id": run_id(n), "policy": policy_text(c[0], c[2])} for n, c in enumerate(cases)]
         self.run(_WORKERS)
         self.run(_THREADS, whose | {"rows": json.dumps(ids)})
         numbered = [(n, rows, dead) for n, (rows, dead, _) in enumerate(cases)]
@@ -113,6 +122,7 @@ class Tables:
         self._insert("calls", (c for case in numbered for c in _call_rows(*case)))
         self._insert("calls", (c for n, rows, _ in numbered for c in _taken_rows(n, rows)))
         self._insert("receipts", (r for n, rows, _ in numbered for r in _receipt_rows(n, rows)))
+        self._insert("events", (e for n, rows, _ in numbered for e in _event_rows(n, rows)))
         self._insert("evidence", (e for n, rows, _ in numbered for e in _evidence_rows(n, rows)))
 
     def _insert(self, table: str, rows: Iterable[Row]) -> None:
@@ -133,6 +143,8 @@ def _run_row(number: int, rows: Rows, dead: frozenset[Worker]) -> Row:
         "calls_used",
         "steer_rev",
         "steers",
+        "policy_rev",
+        "owner_must_approve",
     )
     return {name: getattr(run, name) for name in same + counted} | {
         "id": run_id(number),
@@ -182,7 +194,7 @@ def _steer_rows(number: int, rows: Rows, _: frozenset[Worker]) -> Iterable[Row]:
             "tenant": OWNER.tenant,
             "run_id": run_id(number),
             "rev": rev,
-            "author": OWNER.user,
+            "author": GUEST if steer.is_foreign else OWNER.user,
             "mode": steer.mode,
             "text": "Use staging.",
             "state": steer.state,
@@ -254,6 +266,20 @@ def _receipt_rows(number: int, rows: Rows) -> Iterable[Row]:
             "verified_by": OWNER.user if verified else None,
             "verified_at": PAST if verified else None,
             "verified_text": "I looked into it." if verified else None,
+        }
+
+
+def _event_rows(number: int, rows: Rows) -> Iterable[Row]:
+    """What people did before, as far as it was under a key."""
+    for seq, key in enumerate(rows.keys, start=1):
+        yield {
+            "run_id": run_id(number),
+            "seq": seq,
+            "kind": "run.steered",
+            "ref": run_id(number),
+            "data": {"by": OWNER.user, "key": key},
+            "fence": 0,
+            "at": PAST,
         }
 
 

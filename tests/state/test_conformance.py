@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from models import (
+    claiming,
     handing_back,
     hot,
     hot_approvals,
@@ -98,6 +99,12 @@ def test_the_product_does_what_the_mirror_does(
         ),
         ("deny_call", hot_approvals, "DENY", "AND c.args_sha = %(args_sha)s", ""),
         ("expire_approvals", hot_approvals, "SETTLE_UNAPPROVED", "WHEN 'ready'", "WHEN 'odd'"),
+        ("steer_run", hot_owner, "STEER", "d.data ->> 'key' = %(key)s", "false"),
+        ("steer_run", hot_owner, "STEER", "OR t.is_foreign", ""),
+        ("steer_run", hot_owner, "STEER", "ANY (h.collaborators)", "ANY ('{guest,eve}'::text[])"),
+        ("resume_run", hot_owner, "RESUME", "s.policy_sha = %(policy_was)s::bytea", "true"),
+        ("commit_dispatch", hot, "DECIDE_DISPATCH", "calls_used + n.total", "calls_used"),
+        ("put_off_step", claiming, "PUT_OFF", "AND work = 'ready'", ""),
         ("stop_run", hot_owner, "STOP", "open_approvals - k.asked", "open_approvals"),
         ("take_over", hot_sweep, "TAKE_OVER", "losses = losses + 1", "losses = losses"),
     ],

@@ -3,13 +3,15 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tests.state import faulty
+from tests.state import faulty, faulty_people
 from tests.state.scenarios import (
     AGAIN,
     ASKED,
     FAILING,
+    GUESTS,
     KEYED,
     KILLED,
+    LIMITED,
     LOSSES,
     PAIR,
     STEERED,
@@ -274,5 +276,35 @@ VARIANTS: Final = (
         TOOLS,
         "a step begins with the pause of the one before",
         replace(REAL, claim_step=faulty.claim_that_keeps_the_pause),
+    ),
+    Variant(
+        "a correction that counts as often as it is said",
+        GUESTS,
+        "an action counts twice",
+        replace(REAL, steer_run=faulty_people.steer_without_looking_at_the_key),
+    ),
+    Variant(
+        "a collaborator whose word is the owner's",
+        GUESTS,
+        "a change starts on the word of a collaborator",
+        replace(REAL, steer_run=faulty_people.steer_that_takes_everybody_for_the_owner),
+    ),
+    Variant(
+        "a decision that does not count its calls",
+        LIMITED,
+        "calls are miscounted",
+        replace(REAL, commit_dispatch=faulty_people.dispatch_that_counts_nothing),
+    ),
+    Variant(
+        "a lower limit set while the run works",
+        LIMITED,
+        "more calls than the limit allows",
+        replace(REAL, resume_run=faulty_people.resume_of_a_run_that_works),
+    ),
+    Variant(
+        "a step that is put off for ever",
+        LIMITED,
+        "a dead end: nothing leads on",
+        replace(REAL, put_off_step=faulty_people.put_off_for_ever),
     ),
 )

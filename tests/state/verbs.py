@@ -60,6 +60,8 @@ def claim_step(rows: Rows, step: int, worker: Worker) -> Done:
         corrections=run.corrections,
         calls_used=run.calls_used,
         claims=run.attempts,
+        owner_must_approve=run.owner_must_approve,
+        policy_rev=run.policy_rev,
     )
     after = rows._replace(run=run, models=models, steers=steers)
     return Done(after, 1, ("step.claimed",), claim=claim, is_done=True)

@@ -55,6 +55,8 @@ class Moment(NamedTuple):
     decided: tuple[int, ...] = ()
     """Steps with a decision, one entry per decision."""
     answers: int = 0
+    proposed: int = 0
+    """Calls that were decided upon."""
     has_gap: bool = False
     """Some verb took other event numbers than it wrote."""
 
@@ -78,7 +80,10 @@ class Moment(NamedTuple):
                 decided = (*decided, model.step)
                 answers += model.decision == "answer"
         has_gap = self.has_gap or done.numbers != len(done.events)
-        return self._replace(rows=rows, decided=decided, answers=answers, has_gap=has_gap)
+        proposed = self.proposed + sum(self.rows.call(call.ref) is None for call in rows.calls)
+        return self._replace(
+            rows=rows, decided=decided, answers=answers, proposed=proposed, has_gap=has_gap
+        )
 
     def thinking(self, slot: Worker, mind: Mind) -> "Moment":
         """With another memory of one process; an idle one is heard of again."""
