@@ -239,8 +239,8 @@ def test_a_run_that_beat_settles_has_its_root_once(database: Database, traced: T
         on_settled=traced.tracer.run_settled,
     )
     assert isinstance(sweeper.locks, OwnershipLocks)
-    sweeper._take_from_the_dead()
-    sweeper._take_from_the_dead()
+    sweeper.sweep()
+    sweeper.sweep()
     assert told(traced.one("invoke_agent"))["umbel.status"] == "cancelled"
 
 
