@@ -7,7 +7,7 @@ from models.database import Database
 from umbel.contracts import CallId, RunId, WorkerId
 
 _HELD: Final = """
-SELECT id, step FROM runs WHERE work = 'held' AND holder = %(worker)s
+SELECT id, step, fence FROM runs WHERE work = 'held' AND holder = %(worker)s
 """
 _STARTED: Final = """
 SELECT id, attempt, args_text FROM calls WHERE state = 'started' AND holder = %(worker)s
@@ -20,6 +20,8 @@ class HeldRun:
 
     run_id: RunId
     step: int
+    fence: int
+    """Of its claim: a later claim of the same worker is another row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,6 @@ def held_by(database: Database, worker: WorkerId) -> tuple[list[HeldRun], list[S
     parameters = {"worker": worker}
     runs, calls = database.run((_HELD, parameters), (_STARTED, parameters))
     return (
-        [HeldRun(RunId(row["id"]), row["step"]) for row in runs],
+        [HeldRun(RunId(row["id"]), row["step"], row["fence"]) for row in runs],
         [StartedCall(CallId(row["id"]), row["attempt"], row["args_text"]) for row in calls],
     )

@@ -288,6 +288,7 @@ WITH r AS (
   UPDATE runs SET {_LET_GO}, fence = fence + 1, attempts = attempts - 1,
     next_seq = next_seq + (stop_at IS NOT NULL)::int
   WHERE id = %(run_id)s AND step = %(step)s AND holder = %(worker)s AND work = 'held'
+    AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)
   RETURNING id, step, status, fence, next_seq - 1 AS seq),
 {_LOST_ATTEMPT},
 e AS (

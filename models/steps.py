@@ -241,12 +241,15 @@ def hand_back(
     return GivenBack(rows[0]["status"]) if rows else None
 
 
-def release_own(database: Database, run_id: RunId, step: int, worker: WorkerId) -> GivenBack | None:
+def release_own(
+    database: Database, run_id: RunId, step: int, worker: WorkerId, *, fence: int | None = None
+) -> GivenBack | None:
     """Free a run that `worker` holds without knowing it: the answer to its claim was lost.
 
-    None: it does not hold it. The caller makes sure that nothing else in its process carries it.
+    None: it does not hold it, or by a later claim than that of `fence`. The caller makes sure that
+    nothing else in its process carries it.
     """
-    parameters = {"run_id": run_id, "step": step, "worker": worker}
+    parameters = {"run_id": run_id, "step": step, "worker": worker, "fence": fence}
     _, rows = database.run((hot.LOCK_RUN, parameters), (hot.RELEASE_OWN, parameters))
     return GivenBack(rows[0]["status"]) if rows else None
 

@@ -155,7 +155,7 @@ class WorkerLifecycle:
         self._watch.start()
         if {LOOP_QUEUE, SUSPECT_QUEUE} & set(made.queues):
             made.claims.listen(WakeUpListener(made.redis, prefix=made.redis_prefix))
-        Reconciler(made).start(self._settings.dead_after_seconds)
+        Reconciler(made).start(self._settings.beat_seconds)
         self._writer = TallyWriter(made.meter.tallies, made.database)
         self._writer.start(self._settings.beat_seconds)
 

@@ -68,7 +68,7 @@ class Reconciler:
 
     def _release(self, row: HeldRun) -> None:
         runtime = self._runtime
-        freed = release_own(runtime.database, row.run_id, row.step, runtime.worker)
+        freed = release_own(runtime.database, row.run_id, row.step, runtime.worker, fence=row.fence)
         if freed is not None:
             runtime.note_end(row.run_id, freed.ended)
 

@@ -146,7 +146,9 @@ def test_only_an_own_claim_of_the_same_step_is_released(database: Database) -> N
     claim = claimed(database)
     assert not release_own(database, claim.run_id, 1, OTHER)
     assert not release_own(database, claim.run_id, 2, ME)
+    assert not release_own(database, claim.run_id, 1, ME, fence=claim.fence - 1)
     assert run_row(database, claim.run_id)["holder"] == ME
+    assert release_own(database, claim.run_id, 1, ME, fence=claim.fence)
 
 
 def test_a_claim_that_commits_while_it_is_being_released_is_released_all_the_same(

@@ -4,7 +4,7 @@ import pytest
 
 from models.calls import load_call, record_intent, start_read
 from models.database import Database
-from models.steps import claim_step
+from models.steps import claim_step, hand_back
 from tasks.reconciling import Reconciler
 from tests.factories import RunWish, a_run, a_tool
 from tests.invariants import violations
@@ -33,6 +33,19 @@ def test_a_forgotten_run_is_given_back_at_the_second_look(
     process.model.script.append(said())
     assert process.step(run.run_id) == "answer, 7 tok"
     assert violations(database) == []
+
+
+def test_a_later_claim_of_the_same_step_is_another_row(
+    database: Database, process: Process
+) -> None:
+    run = a_run(database)
+    reconciler = Reconciler(process.runtime)
+    for _ in range(3):
+        claim = claim_step(database, run.run_id, 1, process.worker)
+        assert claim is not None
+        assert reconciler.look() == 0, "seen once"
+        assert run_row(database, run.run_id)["holder"] == process.worker
+        hand_back(database, claim, wait_seconds=0, detail="drain", is_failure=False)
 
 
 def test_what_code_of_the_process_is_at_is_left_alone(database: Database, process: Process) -> None:
