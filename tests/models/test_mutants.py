@@ -21,6 +21,7 @@ from tests.models import (
     test_sweeping,
     test_threads,
 )
+from tests.models.capture_mutants import CAPTURE_MUTANTS
 from tests.models.source_mutants import SOURCE_MUTANTS
 from tests.models.story import an_exchange, claimed
 
@@ -164,6 +165,7 @@ MUTANTS: list[tuple[str, Any, str, list[tuple[str, str]], Scenario]] = [
         test_threads.test_a_run_accepted_while_the_one_before_it_ends_is_not_forgotten,
     ),
     *SOURCE_MUTANTS,
+    *CAPTURE_MUTANTS,
 ]
 
 
@@ -198,6 +200,6 @@ def is_noticed(scenario: Scenario, database: Database, url: str) -> bool:
     """Whether the scenario fails, by an assertion or because PostgreSQL refuses."""
     try:
         scenario(database, url)
-    except Exception:  # noqa: BLE001 - a broken statement may fail in any way
+    except (Exception, pytest.fail.Exception):  # noqa: BLE001 - a broken one may fail in any way
         return True
     return False
