@@ -312,16 +312,18 @@ e AS (
 SELECT id FROM r
 """  # noqa: S608 - constant text, no input
 
+# The holder gives the run up; one that was stopped meanwhile ends by that.
 FAIL_RUN: Final = f"""
 WITH r AS (
-  UPDATE runs SET work = 'none', status = 'failed', reason = %(reason)s, detail = %(detail)s,
-    holder = NULL, settled_at = now(), next_seq = next_seq + 1
+  UPDATE runs SET work = 'none', holder = NULL, settled_at = now(), next_seq = next_seq + 1,
+    status = CASE WHEN stop_at IS NULL THEN 'failed' ELSE 'cancelled' END,
+    reason = CASE WHEN stop_at IS NULL THEN %(reason)s ELSE 'owner_stop' END, detail = %(detail)s
   WHERE id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
-  RETURNING id, step, fence, next_seq - 1 AS seq),
+  RETURNING id, step, fence, status, reason, next_seq - 1 AS seq),
 {_LOST_ATTEMPT},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
-  SELECT r.id, r.seq, 'run.failed', r.id, jsonb_build_object('step', r.step,
-    'reason', %(reason)s::text, 'detail', %(detail)s::text), r.fence FROM r)
-SELECT id FROM r
+  SELECT r.id, r.seq, 'run.' || r.status, r.id, jsonb_build_object('step', r.step,
+    'reason', r.reason, 'detail', %(detail)s::text), r.fence FROM r)
+SELECT status, reason FROM r
 """  # noqa: S608 - constant text, no input

@@ -25,13 +25,16 @@ WHERE e.run_id = %(run_id)s AND r.tenant = %(tenant)s AND e.data ->> 'key' = %(k
 """
 
 # Of many racers one wins: the status itself is the compare-and-set. Other limits win only against
-# the policy that they were made from.
+# the policy that they were made from. A collaborator may have corrected another run of the thread
+# meanwhile.
 RESUME: Final = f"""
 WITH r AS (
   UPDATE runs SET status = 'running', reason = NULL, detail = NULL, work = 'ready',
     settled_at = NULL, policy_rev = policy_rev + (%(policy)s::text IS NOT NULL)::int,
     stop_at = NULL, attempts = 0, losses = 0, failures = 0, corrections = 0, fence = fence + 1,
     not_before = NULL, ring_at = now(), next_seq = next_seq + 1,
+    owner_must_approve = owner_must_approve OR (
+      SELECT t.owner_must_approve FROM threads t WHERE t.id = runs.thread_id),
     stale_step = CASE WHEN EXISTS (SELECT 1 FROM evidence_sources e
       WHERE e.thread_id = runs.thread_id) THEN step END
   WHERE id = %(run_id)s AND tenant = %(tenant)s AND owner = %(owner)s
@@ -122,13 +125,14 @@ DRAINING: Final = """
 SELECT id FROM calls WHERE run_id = %(run_id)s AND state = 'started' ORDER BY step, position
 """
 
-# `redirect` makes the step's uncommitted decision stale and its unstarted calls void; `append`
-# leaves both alone. Either way the text is in every request that is built from now on. So whatever
-# is decided from a collaborator's words is decided after the row says that the owner must approve;
-# what is decided already has not heard them.
+# `redirect` makes the step's uncommitted decision stale, its unstarted calls void, and wakes a run
+# that waits to ask again; `append` leaves all that alone. Either way the text is in every request
+# that is built from now on. So whatever is decided from a collaborator's words is decided after the
+# row says that the owner must approve; what is decided already has not heard them.
 STEER: Final = f"""
 WITH t AS (
   SELECT q.id, q.step, q.work, q.open_calls, %(mode)s = 'redirect' AS skips,
+    %(mode)s = 'redirect' AND q.work = 'ready' AND q.not_before > now() AS wakes,
     q.owner <> %(owner)s AS is_foreign
   FROM runs q JOIN threads h ON h.id = q.thread_id
   WHERE q.id = %(run_id)s AND q.tenant = %(tenant)s AND q.stop_at IS NULL
@@ -154,7 +158,8 @@ r AS (
     detail = CASE WHEN n.joins AND unknowns > 0 THEN %(unknown_detail)s WHEN k.asked = 0 THEN detail
       END,
     settled_at = CASE WHEN n.joins AND unknowns > 0 THEN now() ELSE settled_at END,
-    ring_at = CASE WHEN n.joins THEN now() ELSE ring_at END,
+    ring_at = CASE WHEN n.joins OR t.wakes THEN now() ELSE ring_at END,
+    not_before = CASE WHEN NOT t.skips THEN not_before END,
     pause_reason = CASE WHEN NOT t.skips THEN pause_reason END,
     pause_detail = CASE WHEN NOT t.skips THEN pause_detail END,
     next_seq = next_seq + 1 + k.skipped + (n.joins AND unknowns > 0)::int
@@ -163,7 +168,7 @@ r AS (
   WHERE runs.id = t.id
   RETURNING runs.id, runs.tenant, runs.thread_id, runs.fence, runs.steers AS rev, runs.step,
     runs.work, t.is_foreign, k.skipped, n.joins AND unknowns > 0 AS pauses,
-    next_seq - 1 - k.skipped - (n.joins AND unknowns > 0)::int AS seq, n.joins),
+    next_seq - 1 - k.skipped - (n.joins AND unknowns > 0)::int AS seq, n.joins OR t.wakes AS rings),
 counted AS ({_COUNT_PAUSED}),
 h AS (
   UPDATE threads SET owner_must_approve = true FROM r
@@ -181,7 +186,7 @@ e AS (
   SELECT r.id, r.seq + 1 + r.skipped, 'run.paused', r.id, jsonb_build_object(
     'reason', 'unknown_outcome', 'detail', %(unknown_detail)s::text), r.fence
   FROM r WHERE r.pauses)
-SELECT rev, CASE WHEN joins AND work = 'ready' THEN step END AS next_step FROM r
+SELECT rev, CASE WHEN rings AND work = 'ready' THEN step END AS next_step FROM r
 """  # noqa: S608 - constant text, no input
 
 # The owner's word about a change whose outcome nobody knew. It executes nothing. Unless it did

@@ -254,10 +254,15 @@ def release_own(
     return GivenBack(rows[0]["status"]) if rows else None
 
 
-def fail_run(database: Database, claim: Claim, *, reason: Reason, detail: str) -> bool:
-    """End the run as failed; nothing restarts it by itself."""
+def fail_run(
+    database: Database, claim: Claim, *, reason: Reason, detail: str
+) -> tuple[RunStatus, Reason] | None:
+    """End the run as failed, or as cancelled if it was stopped; None: it is not held any more.
+
+    Nothing restarts it by itself.
+    """
     [rows] = database.run((hot.FAIL_RUN, _held(claim) | {"reason": reason, "detail": detail}))
-    return bool(rows)
+    return (rows[0]["status"], rows[0]["reason"]) if rows else None
 
 
 def _settle_and_promote(

@@ -75,13 +75,10 @@ def put_off(runtime: Runtime, run_id: RunId, step: int) -> None:
 
 
 def fail_run(runtime: Runtime, claim: Claim, *, reason: Reason, detail: str) -> bool:
-    """End the run as failed; False when it is not this claim's any more."""
+    """End the run, as failed unless it was stopped; False when it is not this claim's any more."""
     facts = {"run_id": claim.run_id, "step": str(claim.step)}
     fault("step.fail_pre", **facts)
-    has_failed = persist(
-        lambda: steps.fail_run(runtime.database, claim, reason=reason, detail=detail)
-    )
+    ended = persist(lambda: steps.fail_run(runtime.database, claim, reason=reason, detail=detail))
     fault("step.fail_post", **facts)
-    if has_failed:
-        runtime.note_end(claim.run_id, ("failed", reason))
-    return has_failed
+    runtime.note_end(claim.run_id, ended)
+    return ended is not None

@@ -112,3 +112,16 @@ def test_only_its_owner_shares_a_thread_and_nobody_makes_it_private(database: Da
     share_thread(database, accepted.thread_id, OWNER, [])
     [row] = query(database, "SELECT visibility, collaborators FROM threads")
     assert (row["visibility"], row["collaborators"]) == ("private", [])
+
+
+def test_an_older_run_that_goes_on_knows_what_was_corrected_in_its_thread_meanwhile(
+    database: Database,
+) -> None:
+    older = a_shared_run(database)
+    stop_run(database, older.run_id, OWNER)
+    newer = a_run(database, RunWish(thread_id=older.thread_id))
+    assert steer_run(database, newer.run_id, BEN, "Use staging.", "append") is not None
+    stop_run(database, newer.run_id, OWNER)
+    assert not must_ask(database, older.run_id)
+    assert resume_run(database, older.run_id, OWNER) == 1
+    assert claimed(database, older.run_id).owner_must_approve

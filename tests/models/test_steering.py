@@ -2,7 +2,7 @@
 
 import pytest
 
-from loop.decision import Answer
+from loop.decision import Answer, Retry
 from loop.outcome import Returned
 from loop.request import AssistantMessage, ToolMessage, UserMessage
 from loop.transcript import build_request
@@ -13,8 +13,10 @@ from models.records import SpecCache, load_record
 from models.steps import (
     Claim,
     book_reply,
+    claim_step,
     commit_answer,
     commit_dispatch,
+    commit_retry,
     hand_back,
 )
 from tests.factories import OWNER, a_run
@@ -218,3 +220,23 @@ def test_a_text_that_says_nothing_or_too_much_is_refused(database: Database, tex
     run_id = a_run(database).run_id
     with pytest.raises(InvalidInput):
         steer_run(database, run_id, OWNER, text, "redirect")
+
+
+@pytest.mark.parametrize(("mode", "next_step"), [("redirect", 1), ("append", None)])
+def test_a_correction_ends_the_wait_for_a_provider(
+    database: Database, mode: SteerMode, next_step: int | None
+) -> None:
+    claim = claimed(database)
+    assert commit_retry(database, claim, an_exchange(), Retry("provider", 3600.0, "429"))
+    assert claim_step(database, claim.run_id, 1, ME) is None
+    steered = steer_run(database, claim.run_id, OWNER, "Use the other one.", mode)
+    assert steered is not None
+    assert steered.next_step == next_step
+    assert (claim_step(database, claim.run_id, 1, ME) is not None) == (next_step is not None)
+    assert violations(database, at_rest=False) == []
+
+
+def test_a_correction_of_a_run_that_is_ready_anyway_rings_for_nothing(database: Database) -> None:
+    steered = steer_run(database, a_run(database).run_id, OWNER, "Use staging.", "redirect")
+    assert steered is not None
+    assert steered.next_step is None

@@ -11,7 +11,14 @@ from models import hot
 from models.calls import load_call, record_intent, settle, start_read
 from models.database import Database
 from models.owner import resume_run, steer_run, stop_run
-from models.steps import PreparedCall, claim_step, commit_answer, hand_back, release_own
+from models.steps import (
+    PreparedCall,
+    claim_step,
+    commit_answer,
+    fail_run,
+    hand_back,
+    release_own,
+)
 from models.sweeping import free_reads, skip_void_calls, take_over_runs
 from tests.factories import OWNER, RunWish, a_run
 from tests.invariants import violations
@@ -269,3 +276,15 @@ def test_a_call_of_any_effect_that_started_after_the_stop_is_found(
     database.run((later, {"s": seconds}))
     [found] = violations(database, at_rest=False)
     assert found.startswith("a call started after its run was stopped")
+
+
+def test_a_run_that_fails_after_it_was_stopped_is_cancelled(database: Database) -> None:
+    claim = claimed(database)
+    stopped = stop_run(database, claim.run_id, OWNER)
+    assert stopped is not None
+    assert not stopped.is_over
+    ended = fail_run(database, claim, reason="corrupt_record", detail="bad row")
+    assert ended == ("cancelled", "owner_stop")
+    assert ending(database, claim.run_id) == CANCELLED
+    assert event_kinds(database, claim.run_id)[-1] == "run.cancelled"
+    assert violations(database) == []

@@ -90,11 +90,13 @@ def steer_run(rows: Rows, mode: str, *, who: str = "owner", key: str | None = No
         reason="unknown_outcome" if pauses else reason,
         pause_reason=None if redirects else run.pause_reason,
         owner_must_approve=run.owner_must_approve or who != "owner",
+        must_wait=run.must_wait and not redirects,
     )
     steers = (*rows.steers, Steer(mode, is_foreign=who != "owner"))
     after = _under(rows._replace(run=run, models=models, calls=calls, steers=steers), key)
     events = ("run.steered", *["call.skipped"] * skipped, *(["run.paused"] if pauses else []))
-    next_step = run.step if joins and run.work == "ready" else None
+    wakes = redirects and rows.run.must_wait
+    next_step = run.step if (joins or wakes) and run.work == "ready" else None
     return Done(after, 1 + skipped + pauses, events, is_done=True, next_step=next_step)
 
 

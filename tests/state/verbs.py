@@ -218,9 +218,12 @@ def fail_run(rows: Rows, claim: Claim) -> Done:
     run = rows.run
     if run.fence != claim.fence or run.holder != claim.worker or run.work != "held":
         return Done(rows)
-    run = run._replace(work="none", status="failed", reason="corrupt_record", holder=None)
+    status, reason = ("failed", "corrupt_record")
+    if run.is_stopped:
+        status, reason = ("cancelled", "owner_stop")
+    run = run._replace(work="none", status=status, reason=reason, holder=None)
     after = rows._replace(run=run, models=_without_open(rows.models, run.step))
-    return Done(after, 1, ("run.failed",), is_done=True)
+    return Done(after, 1, (f"run.{status}",), is_done=True)
 
 
 def take_over(rows: Rows, dead: frozenset[Worker], max_losses: int) -> Done:
