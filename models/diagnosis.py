@@ -115,6 +115,10 @@ FROM runs r JOIN run_specs s ON s.run_id = r.id
 WHERE r.status IN ('queued', 'running', 'waiting', 'cancelling', 'paused')
 GROUP BY s.tools_sha, s.tools
 """
+_TOOLS_HAD: Final = """
+SELECT DISTINCT tools FROM workers WHERE queues @> ARRAY['umbel.tools']
+  AND beat_at > now() - make_interval(secs => :dead_after)
+"""
 _DEAD: Final = """
 NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = {holder}
   AND w.beat_at > now() - make_interval(secs => :dead_after))
@@ -179,6 +183,12 @@ def frozen_tools(connection: Connection) -> list[tuple[str, str, int]]:
     """Every distinct set of tools of runs that may go on: JSON text, one run's id, how many."""
     rows = connection.execute(text(_TOOLS)).mappings()
     return [(row["tools"], row["run_id"], row["runs"]) for row in rows]
+
+
+def tools_of_workers(connection: Connection, *, dead_after: float) -> frozenset[str] | None:
+    """Digests of the tools that living tool workers have; None: no such worker lives."""
+    rows = connection.execute(text(_TOOLS_HAD), {"dead_after": dead_after}).all()
+    return frozenset(digest for row in rows for digest in row.tools) if rows else None
 
 
 def found_rows(connection: Connection, query: str, **parameters: float) -> Rows:

@@ -98,7 +98,7 @@ def _refuse(runtime: Runtime, call: CallRow, refused: Refused, pause: Pause | No
     if settled is not None:
         runtime.note_end(call.run_id, settled.ended)
     ring_for(runtime, call, settled)
-    return "refused: not permitted" if pause is None else f"refused: {pause.reason}"
+    return "refused: not permitted" if pause is None else "refused: contract_mismatch"
 
 
 def _unavailable(call: CallRow) -> Refused:

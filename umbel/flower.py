@@ -28,6 +28,7 @@ _RESULT: Final = re.compile(
             r"handed back: (?:[a-z_]{1,40}|this worker is about to end)",
             r"left to others: (?:this worker is about to end|no such tool here)",
             r"left to others: it is too early for another look",
+            r"put off: another change of the same resource may be on its way",
             r"carried by this worker already",
             r"held by another worker",
             r"nothing to do",

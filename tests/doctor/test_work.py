@@ -4,6 +4,7 @@ from typing import Any
 
 from models.database import Database
 from models.invariants import INVARIANTS
+from models.workers import Capacity, register
 from tests.doctor.looking import look_at, look_at_all, settings_of
 from tests.factories import RunWish, a_run, a_tool
 from tests.models.story import (
@@ -17,7 +18,10 @@ from tests.models.story import (
     started,
 )
 from tests.services import Place
+from tools.registry import ToolRegistry, load_registry
 from umbel.agent_settings import AgentSettings
+from umbel.contracts import WorkerId
+from umbel.names import TOOLS_QUEUE
 
 OLD_EVENTS = "UPDATE events SET at = at - interval '2 minutes'"
 PAST_DEADLINE = "UPDATE calls SET deadline_at = now() - interval '1 minute' WHERE id = %(id)s"
@@ -115,6 +119,24 @@ def test_a_tool_that_changed_under_a_run_is_a_warning(place: Place, database: Da
     finding = look_at_all(("tools", "migrations"), settings_of(place))["tools"]
     assert finding.state == "warning"
     assert "accepted with another read_file" in finding.found
+
+
+def test_a_tool_that_no_living_tool_worker_has_is_a_problem(
+    place: Place, database: Database
+) -> None:
+    offered = load_registry(()).select(["read_file"])
+    run_id = a_run(database, RunWish(tools=offered)).run_id
+    look = ("tools", "migrations")
+    assert look_at_all(look, settings_of(place))["tools"].state == "ok", "no worker, no opinion"
+    mine: dict[str, Any] = {"role": "tool", "pool": "prefork", "pid": 1}
+    mine["capacity"] = Capacity(1, (TOOLS_QUEUE,))
+    register(database, WorkerId("wrk_old"), node="tool@old", **mine)
+    finding = look_at_all(look, settings_of(place))["tools"]
+    assert finding.state == "problem"
+    assert f"no living tool worker has read_file ({run_id})" in finding.found
+    new = ToolRegistry(offered).digests()
+    register(database, WorkerId("wrk_new"), node="tool@new", tools=new, **mine)
+    assert look_at_all(look, settings_of(place))["tools"].state == "ok"
 
 
 def test_a_module_without_tools_or_an_agent_with_unknown_ones_is_a_problem(

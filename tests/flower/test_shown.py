@@ -15,7 +15,7 @@ from celery.utils.imports import symbol_by_name
 from celery.worker.control import Panel
 from kombu import Connection
 
-from tasks import step, tool_call
+from tasks import refusing, step, tool_call
 from tasks.inspect_guard import install_inspect_guard
 from tasks.quiet_task import QuietTask, TaskFailed
 from umbel.cli.flower_command import flower_command
@@ -61,7 +61,7 @@ def test_only_our_own_forms_are_shown(name: str, value: str, shown: str | None) 
 
 
 def test_every_line_that_a_task_can_return_is_shown() -> None:
-    lines = {*_returned_lines(step), *_returned_lines(tool_call)}
+    lines = {line for module in (step, tool_call, refusing) for line in _returned_lines(module)}
     assert len(lines) > 10
     for line in lines:
         assert shown_event({"result": repr(line)})["result"] == line

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from models.diagnosis import frozen_tools, looking
+from models.diagnosis import frozen_tools, looking, tools_of_workers
 from tools.hooks import load_hooks
-from tools.registry import ToolRegistry, load_registry
+from tools.registry import ToolRegistry, digest_of, load_registry
 from umbel.cli.doctor.context import Context
 from umbel.cli.doctor.finding import Finding, problem, warning, worst
 from umbel.errors import Misconfigured
@@ -15,7 +15,10 @@ _SHOWN: Final = 3
 
 
 def look_at_tools(context: Context) -> Finding:
-    """Whether all modules load, and runs in flight find the tools they were accepted with."""
+    """Whether all modules load, and runs in flight find the tools they were accepted with.
+
+    Here, and on the tool workers that live: these may have been started with other settings.
+    """
     registry = load_registry(context.settings.tools)
     hooks = load_hooks(context.settings.preflight)
     concerns = _unknown_to_agents(context, registry)
@@ -23,7 +26,10 @@ def look_at_tools(context: Context) -> Finding:
     if context.usable.get("migrations"):
         with looking(context.database_url) as connection:
             promised = frozen_tools(connection)
+            dead_after = context.settings.dead_after_seconds
+            had = tools_of_workers(connection, dead_after=dead_after)
         concerns += _lost_to_runs(registry, promised)
+        concerns += _lacking_on_workers(had, promised)
         compared = f", compared with {sum(runs for _, _, runs in promised)} runs in flight"
     return worst(
         "tools",
@@ -75,6 +81,29 @@ def _lost_to_runs(
             )
         )
     return concerns
+
+
+def _lacking_on_workers(
+    had: frozenset[str] | None, promised: Iterable[tuple[str, str, int]]
+) -> list[Finding]:
+    if had is None:  # the workers are another part's concern
+        return []
+    lacking: dict[str, str] = {}
+    for tools, run_id, _ in promised:
+        for tool in json.loads(tools):
+            if digest_of(tool) not in had:
+                lacking.setdefault(tool["name"], run_id)
+    if not lacking:
+        return []
+    return [
+        problem(
+            "tools",
+            f"no living tool worker has {_listed(lacking)} as runs in flight were offered it",
+            "Give the tool workers these tools (UMBEL_TOOLS), restart them, and resume runs that "
+            "are paused as contract_mismatch.",
+            lacking=sorted(lacking),
+        )
+    ]
 
 
 def _listed(tools: Mapping[str, str]) -> str:
