@@ -64,6 +64,8 @@ class Finished:
     """The beginning of stdout and stderr together; bytes that are not UTF-8 become U+FFFD."""
     total_bytes: int
     """How much it wrote."""
+    has_network: bool
+    """Whether it could reach what the worker can: it was granted, or could not be taken away."""
 
     @property
     def is_cut(self) -> bool:
@@ -78,7 +80,7 @@ class ProgramKilled(UmbelError):
     """
 
 
-def run_program(
+def run_program(  # noqa: PLR0913 - one keyword per property of a program, each with a default
     context: ToolContext,
     argv: Sequence[str],
     *,
@@ -86,6 +88,7 @@ def run_program(
     env: Mapping[str, str] = MappingProxyType({}),
     stdin: bytes = b"",
     limits: ProgramLimits = ProgramLimits(),
+    network: bool | None = None,
 ) -> Finished:
     """Run a program to its end. Its output is progress of the call; no shell is involved.
 
@@ -98,10 +101,12 @@ def run_program(
         env: its environment, beside PATH, LANG, HOME and TMPDIR; nothing is inherited.
         stdin: what it reads.
         limits: what it may use.
+        network: True: it may use the network; None: it has none where the kernel lets us take it
+            away (`Finished.has_network` tells); False: it has none, or is not started.
 
     Raises:
         ProgramKilled: it was ended.
-        ToolFailed: there is no such folder.
+        ToolFailed: it was not started: no such folder, or a network that cannot be taken away.
     """
     with contextlib.ExitStack() as stack:
         folder = cwd or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="umbel-")))
@@ -109,10 +114,20 @@ def run_program(
         given.write(stdin)
         given.seek(0)
         home = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": str(folder), "TMPDIR": str(folder)}
-        keeper = _Keeper(argv, folder, {**home, **env}, given.fileno(), limits)
+        world = _World(folder, {**home, **env}, network)
+        keeper = _Keeper(argv, world, given.fileno(), limits)
         stack.callback(keeper.end)
         output, total = _read(keeper, context, limits)
     return _finished(keeper.report(), output.decode(errors="replace"), total, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """What surrounds a program."""
+
+    folder: Path
+    env: Mapping[str, str]
+    network: bool | None
 
 
 class _Keeper:
@@ -121,8 +136,7 @@ class _Keeper:
     def __init__(
         self,
         argv: Sequence[str],
-        cwd: Path,
-        env: Mapping[str, str],
+        world: _World,
         stdin: int,
         limits: ProgramLimits,
     ) -> None:
@@ -133,12 +147,13 @@ class _Keeper:
             "report": report,
             "processes": limits.processes,
             "limits": _rlimits(limits),
+            "network": world.network,
         }
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own program; the author's argv
                 [sys.executable, "-I", "-S", str(_KEEPER), json.dumps(order)],
-                env=env,
-                cwd=cwd,
+                env=world.env,
+                cwd=world.folder,
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -147,7 +162,8 @@ class _Keeper:
             )
         except OSError as error:
             os.close(self._reports)
-            raise ToolFailed(f"{argv[0]!r} cannot be started in {str(cwd)!r}: {error}") from error
+            place = str(world.folder)
+            raise ToolFailed(f"{argv[0]!r} cannot be started in {place!r}: {error}") from error
         finally:
             os.close(report)
 
@@ -210,13 +226,20 @@ def _read(keeper: _Keeper, context: ToolContext, limits: ProgramLimits) -> tuple
 def _finished(
     report: Mapping[str, Any], output: str, total: int, limits: ProgramLimits
 ) -> Finished:
+    has_network = bool(report.get("network", True))
     match report:
         case {"ended": "exited", "code": int(code)}:
-            return Finished(code, output, total)
+            return Finished(code, output, total, has_network)
+        case {"ended": "network", "why": str(why)}:
+            raise ToolFailed(
+                f"The program was not started, for its network cannot be taken away: {why}. Grant "
+                "it with network=True, or let user namespaces be made on this machine."
+            )
         case {"ended": "processes"}:
             raise ProgramKilled(f"The program had more than {limits.processes} processes.")
         case {"ended": str(how)} if how.startswith("signal "):
-            return Finished(128 + int(how.removeprefix("signal ")), output, total)
+            number = int(how.removeprefix("signal "))
+            return Finished(128 + number, output, total, has_network)
         case _:
             raise ProgramKilled("The program was ended from outside.")
 

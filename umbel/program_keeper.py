@@ -17,6 +17,8 @@ from typing import Any, Final
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_CLONE_NEWUSER: Final = 0x1000_0000
+_CLONE_NEWNET: Final = 0x4000_0000
 _WAITED_FOR: Final = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_SECONDS: Final = 0.2
 
@@ -24,7 +26,11 @@ _LOOK_SECONDS: Final = 0.2
 def _keep(order: dict[str, Any]) -> None:
     """Start the program, wait for its end, kill what it leaves, and say how it ended."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    obstacle = "it is granted" if order["network"] else _leave_network()
+    if obstacle and order["network"] is False:
+        os.write(order["report"], json.dumps({"ended": "network", "why": obstacle}).encode())
+        return
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # after it: other rights would undo this
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != order["parent"]:
         return
@@ -38,7 +44,27 @@ def _keep(order: dict[str, Any]) -> None:
             break
         how = _look(program, order["processes"]) or how
     _kill_all(program)
-    os.write(order["report"], json.dumps(how).encode())
+    os.write(order["report"], json.dumps({**how, "network": bool(obstacle)}).encode())
+
+
+def _leave_network() -> str:
+    """Go where there are no interfaces, with all that is started from here; else why it cannot be.
+
+    A user without rights makes a world of users, in which only they themselves are known.
+    """
+    if sys.platform != "linux":
+        return f"{sys.platform} has no network namespaces"
+    user, group = os.geteuid(), os.getegid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET) == 0:
+        return ""
+    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
+        return f"the kernel refuses: {os.strerror(ctypes.get_errno())}"
+    with contextlib.suppress(OSError):  # without them files are still theirs, under no name
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    return ""
 
 
 def _look(program: int, processes: int) -> dict[str, Any] | None:

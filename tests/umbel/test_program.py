@@ -1,6 +1,7 @@
 """Programs of tools, with real processes: whatever they do, they end, and the tool goes on."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from tests.worker_processes import wait_until
 from tools.trial import TrialContext
+from umbel import program
 from umbel.program import Finished, ProgramKilled, ProgramLimits, run_program
 from umbel.tool import ToolFailed
 
@@ -256,3 +258,54 @@ def test_programs_of_greenlets_run_beside_each_other_and_keep_nobody_waiting() -
         [sys.executable, "-c", GREEN], cwd=root, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == f"{['done' + chr(10)] * 4} True", done.stderr
+
+
+ASKS_OUT = """
+import socket, sys
+try:
+    socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5).close()
+    print("reached")
+except OSError as error:
+    print("not reached")
+"""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Of a server outside of the program."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def can_take_networks_away() -> bool:
+    return not shell("true").has_network
+
+
+@pytest.mark.parametrize(("network", "reached"), [(True, True), (None, False), (False, False)])
+def test_a_program_has_the_network_only_if_it_is_granted(
+    port: int, *, network: bool | None, reached: bool
+) -> None:
+    if not can_take_networks_away():
+        pytest.skip("this kernel or sandbox lets nobody make network namespaces")
+    done = run(sys.executable, "-c", ASKS_OUT, str(port), network=network)
+    assert done.output == ("reached\n" if reached else "not reached\n")
+    assert done.has_network is reached
+
+
+def test_without_a_network_files_belong_to_whom_they_did(tmp_path: Path) -> None:
+    done = shell("echo x > made && id -u && stat -c %u made", cwd=tmp_path)
+    assert done.output.split() == [str(os.geteuid())] * 2
+    assert (tmp_path / "made").stat().st_uid == os.geteuid()
+
+
+def test_a_program_that_must_have_no_network_is_not_started_where_it_cannot_be_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Path(program._KEEPER).read_text()
+    refused = tmp_path / "keeper.py"
+    refused.write_text(keeper.replace("0x4000_0000", "0x4000_0000 | 0x1"))  # no such flag
+    monkeypatch.setattr(program, "_KEEPER", refused)
+    with pytest.raises(ToolFailed, match="network=True"):
+        shell("touch made", cwd=tmp_path, network=False)
+    assert not (tmp_path / "made").exists()
+    assert shell("echo on", network=None) == Finished(0, "on\n", 3, has_network=True)
