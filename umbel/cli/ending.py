@@ -3,7 +3,7 @@
 import functools
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final, ParamSpec
@@ -49,7 +49,7 @@ class _Interrupts:
             raise self._asked
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Generator[None]:
         self._asked, self._are_held = None, True
         try:
             yield
@@ -66,7 +66,7 @@ _interrupts: Final = _Interrupts()
 
 
 @contextmanager
-def importing() -> Iterator[None]:
+def importing() -> Generator[None]:
     """Around heavy imports: an interrupt is raised after them.
 
     In the middle of an import Python may lose it (callbacks of import locks print an exception and
