@@ -122,6 +122,17 @@ def test_no_spelling_of_a_closed_place_opens_a_socket(
     assert opened == []
 
 
+def test_a_port_that_is_open_at_one_host_is_not_open_at_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: opened.append(1))
+    names = Names({"public.test": [["93.184.216.34"]]})
+    with pytest.raises(InvalidInput, match=r"Port 8080 of public\.test .*public\.test:8080"):
+        read(a_web(["wiki.test:8080"], names), "http://public.test:8080/")
+    assert opened == []
+
+
 @pytest.mark.parametrize("inner", ["127.0.0.1", "10.0.0.5", "169.254.169.254", "fd00::1", "::1"])
 def test_a_name_with_one_closed_address_among_public_ones_is_not_asked(inner: str) -> None:
     names = Names({"mixed.test": [["93.184.216.34", inner]]})
