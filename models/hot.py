@@ -77,6 +77,10 @@ STILL_HELD: Final = """
   AND auth_rev = %(auth_rev)s AND stop_at IS NULL
 """
 
+# What a holder writes bears the fence of its claim, not that of the run: should its condition ever
+# not be asked, the events tell (models/invariants.py, `fence_went_back`).
+_ITS_FENCE: Final = "%(fence)s::bigint AS fence"
+
 # Usage, reply and decision are one row, written in the transaction that applies the decision.
 REPLY_COLUMNS: Final = """
   state = 'closed', endpoint = coalesce(%(endpoint)s, m.endpoint),
@@ -119,8 +123,9 @@ r AS (
     step = CASE WHEN n.open = 0 THEN step + 1 ELSE step END,
     ring_at = CASE WHEN n.open = 0 THEN now() END, next_seq = next_seq + 1 + n.total + n.repeats
   FROM n WHERE {STILL_HELD}
-  RETURNING runs.id, tenant, thread_id, work, step, fence, steer_rev, source_rev, auth_rev,
-    %(step)s::int AS decided_step, n.total, n.repeats, next_seq - 1 - n.total - n.repeats AS seq),
+  RETURNING runs.id, tenant, thread_id, work, step, {_ITS_FENCE}, steer_rev, source_rev,
+    auth_rev, %(step)s::int AS decided_step, n.total, n.repeats,
+    next_seq - 1 - n.total - n.repeats AS seq),
 {_DECIDED},
 c AS (
   INSERT INTO calls (id, run_id, tenant, step, position, model_id, tool, tool_version, effect,
@@ -164,8 +169,8 @@ WITH r AS (
   UPDATE runs SET work = 'none', status = 'completed', holder = NULL, attempts = 0, losses = 0,
     failures = 0, answer = %(answer)s, settled_at = now(), next_seq = next_seq + 3
   WHERE {STILL_HELD} AND steers = %(steers)s
-  RETURNING id, tenant, thread_id, owner, work, step, fence, %(step)s::int AS decided_step,
-    next_seq - 3 AS seq),
+  RETURNING id, tenant, thread_id, owner, work, step, {_ITS_FENCE},
+    %(step)s::int AS decided_step, next_seq - 3 AS seq),
 {_DECIDED},
 d AS (
   INSERT INTO deliveries
@@ -193,7 +198,7 @@ WITH r AS (
     holder = NULL, failures = failures + 1, attempts = 0, next_seq = next_seq + 1,
     not_before = now() + make_interval(secs => %(wait_seconds)s), ring_at = NULL
   WHERE {STILL_HELD}
-  RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step,
+  RETURNING id, tenant, thread_id, work, step, {_ITS_FENCE}, %(step)s::int AS decided_step,
     next_seq - 1 AS seq),
 {_DECIDED},
 e AS (
@@ -209,7 +214,7 @@ WITH r AS (
   UPDATE runs SET work = 'none', status = 'paused', reason = %(reason)s, detail = %(detail)s,
     holder = NULL, settled_at = now(), next_seq = next_seq + 1
   WHERE {STILL_HELD}
-  RETURNING id, tenant, thread_id, work, step, fence, %(step)s::int AS decided_step,
+  RETURNING id, tenant, thread_id, work, step, {_ITS_FENCE}, %(step)s::int AS decided_step,
     next_seq - 1 AS seq),
 {_DECIDED},
 e AS (
@@ -270,7 +275,8 @@ WITH r AS (
     next_seq = next_seq + 1 + (stop_at IS NOT NULL)::int,
     not_before = now() + make_interval(secs => %(wait_seconds)s)
   WHERE id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
-  RETURNING id, step, work, status, fence, next_seq - 1 - (stop_at IS NOT NULL)::int AS seq),
+  RETURNING id, step, work, status, {_ITS_FENCE},
+    next_seq - 1 - (stop_at IS NOT NULL)::int AS seq),
 {_LOST_ATTEMPT},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
@@ -303,7 +309,7 @@ WITH r AS (
   UPDATE runs SET work = 'none', status = 'paused', reason = %(reason)s, detail = %(detail)s,
     holder = NULL, settled_at = now(), next_seq = next_seq + 1
   WHERE {STILL_HELD}
-  RETURNING id, step, fence, next_seq - 1 AS seq),
+  RETURNING id, step, {_ITS_FENCE}, next_seq - 1 AS seq),
 {_LOST_ATTEMPT},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
@@ -319,7 +325,7 @@ WITH r AS (
     status = CASE WHEN stop_at IS NULL THEN 'failed' ELSE 'cancelled' END,
     reason = CASE WHEN stop_at IS NULL THEN %(reason)s ELSE 'owner_stop' END, detail = %(detail)s
   WHERE id = %(run_id)s AND fence = %(fence)s AND holder = %(worker)s AND work = 'held'
-  RETURNING id, step, fence, status, reason, next_seq - 1 AS seq),
+  RETURNING id, step, {_ITS_FENCE}, status, reason, next_seq - 1 AS seq),
 {_LOST_ATTEMPT},
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)

@@ -1,11 +1,25 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pytest
 
 from loop.decision import Answer
+from models import hot
 from models.database import Database
 from models.hot import LOCK_RUN
-from models.steps import Exchange, book_reply, claim_step, commit_answer, hand_back, release_own
+from models.steps import (
+    Claim,
+    Exchange,
+    book_reply,
+    claim_step,
+    commit_answer,
+    fail_run,
+    hand_back,
+    release_own,
+)
 from tests.factories import a_run
+from tests.invariants import violations
 from tests.models.story import (
     ME,
     OTHER,
@@ -180,3 +194,38 @@ def test_a_stored_reply_is_applied_without_a_second_model_call(database: Databas
     stored = Exchange(reply, None, None, None)
     assert commit_answer(database, again, stored, Answer("The answer."))
     assert attempts(database, claim.run_id) == [(1, "closed", "answer")]
+
+
+@pytest.mark.parametrize("ending", ["hand_back", "fail"])
+def test_what_a_zombie_would_write_is_told_by_its_fence(
+    database: Database, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """A planted fault, the guard forgotten: the rules of the record find what it let in."""
+    statement, write = _ENDINGS[ending]
+    held = "fence = %(fence)s AND holder = %(worker)s AND work = 'held'"
+    sql = getattr(hot, statement)
+    assert held in sql
+    monkeypatch.setattr(hot, statement, sql.replace(held, "work = 'held'"))
+    zombie = claimed(database)
+    hand_back(database, zombie, wait_seconds=0, detail="lost", is_failure=False)
+    claimed(database, zombie.run_id, worker=OTHER)
+    assert violations(database, at_rest=False) == []
+    assert write(database, zombie)
+    [found] = violations(database, at_rest=False)
+    assert found.startswith("a fence went back")
+
+
+_ENDINGS: Final[dict[str, tuple[str, Callable[[Database, Claim], object]]]] = {
+    "hand_back": (
+        "HAND_BACK",
+        lambda database, claim: hand_back(
+            database, claim, wait_seconds=0, detail="late", is_failure=False
+        ),
+    ),
+    "fail": (
+        "FAIL_RUN",
+        lambda database, claim: fail_run(
+            database, claim, reason="corrupt_record", detail="It does not parse."
+        ),
+    ),
+}
