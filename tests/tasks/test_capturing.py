@@ -12,8 +12,6 @@ import pytest
 import umbel
 from models.database import Database, Row, Statement
 from models.evidence import ThreadEvidence
-from tasks.drain import DrainFlag
-from tasks.drain_reads import ToolCode
 from tests.factories import RunWish, a_run, a_tool
 from tests.invariants import violations
 from tests.models.story import call_ids, call_row, change, query, run_row
@@ -158,16 +156,6 @@ def test_a_read_that_was_given_to_others_meanwhile_writes_no_more(database: Data
     process, _, call_id = prepared(database, a_tool("look", lines))
     assert process.call(call_id) == "errored, too late"
     assert pieces < 5
-
-
-def test_writing_a_chunk_is_nobodys_silence() -> None:
-    code = ToolCode(DrainFlag(), stall_seconds=1.0)
-    with code.opened():
-        code.pass_time(0.5)
-        with code.closed():
-            code.pass_time(10.0)
-        assert code.seconds_left == pytest.approx(0.5)
-        assert not code.is_due()
 
 
 def test_a_long_stream_is_written_and_read_in_the_memory_of_a_chunk(database: Database) -> None:

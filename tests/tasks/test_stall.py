@@ -143,10 +143,20 @@ def test_a_sign_of_life_begins_the_silence_anew() -> None:
 def test_code_is_not_cut_for_its_silence_while_it_is_inside_a_statement() -> None:
     code = ToolCode(DrainFlag(), 1.0)
     with code.opened():
+        code.pass_time(5.0)
         with code.closed():
-            code.pass_time(5.0)
             assert code.end() is None
         assert isinstance(code.end(), ToolStalled)
+
+
+def test_time_inside_a_statement_is_nobodys_silence() -> None:
+    code = ToolCode(DrainFlag(), 1.0)
+    with code.opened():
+        code.pass_time(0.5)
+        with code.closed():
+            code.pass_time(5.0)
+        assert code.seconds_left == pytest.approx(0.5)
+        assert code.end() is None
 
 
 def test_the_end_of_the_worker_ends_reads_and_leaves_changes_their_time() -> None:
