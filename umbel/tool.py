@@ -11,14 +11,14 @@ The decorator only attaches a `ToolDeclaration`; the registry (tools/registry.py
 Schema and finds the function through the entry point group `umbel.tools` or `UMBEL_TOOLS`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 
 from umbel.errors import UmbelError
 from umbel.names import Effect, Placement
+from umbel.web import Web
 
 DECLARATION_ATTRIBUTE: Final = "__umbel_tool__"
 DEFAULT_STALL_SECONDS: Final = 120.0
@@ -179,42 +179,6 @@ class FileEntry:
     path: str
     kind: str
     size_bytes: int
-
-
-class WebAnswer(Protocol):
-    """What a web server answered."""
-
-    @property
-    def url(self) -> str:
-        """Where it came from, after redirects."""
-        ...
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Headers by name in lower case."""
-        ...
-
-    def pieces(self, limit_bytes: int) -> Iterator[bytes]:
-        """The body as it was before compression, once.
-
-        Raises:
-            ToolFailed: it has more than `limit_bytes`, or breaks off.
-        """
-        ...
-
-
-class Web(Protocol):
-    """Public web servers, and those that `UMBEL_WEB_ALLOW` names; no name or redirect leads out."""
-
-    def open(self, url: str, *, accept: str = "*/*") -> AbstractContextManager[WebAnswer]:
-        """The answer to a GET, after at most five redirects; closed at the end of the block.
-
-        Raises:
-            InvalidInput: the URL, or a redirect, leads where nothing may be read.
-            NotFound: there is no such page.
-            ToolFailed: the server cannot be reached, is silent, or answers with a failure.
-        """
-        ...
 
 
 class ToolContext(Protocol):

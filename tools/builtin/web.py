@@ -11,7 +11,8 @@ from tools.web.html import MAX_BYTES as MAX_HTML_BYTES
 from tools.web.html import Readable, readable
 from tools.web.media import Media, media_of, text_of
 from umbel.source_name import MAX_NAME_CHARS, MAX_REVISION_CHARS
-from umbel.tool import ToolContext, ToolFailed, WebAnswer, tool
+from umbel.tool import ToolContext, ToolFailed, tool
+from umbel.web import WebAnswer
 
 MAX_TEXT_BYTES: Final = 8 * 1024 * 1024
 _ACCEPT: Final = "text/html, application/json;q=0.9, text/*;q=0.8, */*;q=0.1"

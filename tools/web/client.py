@@ -42,7 +42,7 @@ class WebAccess:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Implements `umbel.tool.WebAnswer`."""
+    """Implements `umbel.web.WebAnswer`."""
 
     url: str
     headers: Mapping[str, str]
@@ -55,7 +55,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """Implements `umbel.tool.Web` for one call."""
+    """Implements `umbel.web.Web` for one call."""
 
     access: WebAccess
     on_progress: Callable[[], object]
