@@ -1,6 +1,5 @@
-"""Pictures that results bring: what may be one, and how it stands in a request."""
+"""Pictures that results bring, for models that take them."""
 
-import base64
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -16,8 +15,3 @@ class Picture:
 
     media_type: PictureType
     body: bytes
-
-    @property
-    def data_url(self) -> str:
-        """The picture as text, in the form that both wires take."""
-        return f"data:{self.media_type};base64,{base64.b64encode(self.body).decode('ascii')}"

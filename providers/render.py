@@ -4,11 +4,13 @@ Text that was never valid is not sent back: one unreadable argument text in the 
 every later request.
 """
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from loop.pictures import Picture
 from loop.request import (
     AssistantCall,
     AssistantMessage,
@@ -124,7 +126,12 @@ def _shown(result: ShownPictures, profile: EndpointProfile) -> Iterator[dict[str
     sent = sent_call_id(result.call_id, profile.call_ids)
     yield {"type": "text", "text": result.caption(sent)}
     for picture in result.pictures:
-        yield {"type": "image_url", "image_url": {"url": picture.data_url}}
+        yield {"type": "image_url", "image_url": {"url": data_url(picture)}}
+
+
+def data_url(picture: Picture) -> str:
+    """A picture as text, in the form that both wires take."""
+    return f"data:{picture.media_type};base64,{base64.b64encode(picture.body).decode('ascii')}"
 
 
 def _tool_result(message: ToolMessage, profile: EndpointProfile) -> dict[str, Any]:

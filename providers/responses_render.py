@@ -24,6 +24,7 @@ from providers.call_names import replay_name
 from providers.profiles import EndpointProfile
 from providers.render import (
     cache_key_of,
+    data_url,
     encoded,
     parallel_switch,
     replayable_arguments,
@@ -105,7 +106,7 @@ def _shown(result: ShownPictures, profile: EndpointProfile) -> Iterator[Item]:
     sent = sent_call_id(result.call_id, profile.call_ids)
     yield {"type": "input_text", "text": result.caption(sent)}
     for picture in result.pictures:
-        yield {"type": "input_image", "image_url": picture.data_url}
+        yield {"type": "input_image", "image_url": data_url(picture)}
 
 
 def _laid_out(
