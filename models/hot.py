@@ -50,9 +50,6 @@ opened AS (
     r.tenant, r.fence, %(worker)s, r.steers
   FROM r WHERE NOT r.is_stale AND NOT EXISTS (SELECT 1 FROM stored)
   RETURNING attempt),
-applied AS (
-  UPDATE steers SET state = 'applied', settled_at = now() FROM r, opened
-  WHERE r.steers > 0 AND steers.run_id = r.id AND steers.state = 'accepted'),
 e AS (
   INSERT INTO events (run_id, seq, kind, ref, data, fence)
   SELECT r.id, r.seq, 'step.claimed', r.step::text, jsonb_strip_nulls(jsonb_build_object(
@@ -67,6 +64,16 @@ SELECT r.*, (SELECT attempt FROM opened) AS opened_attempt,
       AND b.kind NOT IN ('step.retry', 'step.handed_back')) AS waited_seconds
 FROM r
 """  # noqa: S608 - constant text, no input
+
+# Right after CLAIM, in its transaction: what the attempt it opened holds is heard. By itself the
+# claim would not see the row of a correction that it had to wait for.
+HEAR: Final = """
+UPDATE steers s SET state = 'applied', settled_at = now()
+FROM runs r JOIN model_calls m ON m.run_id = r.id AND m.step = r.step AND m.fence = r.fence
+WHERE r.id = %(run_id)s AND r.step = %(step)s AND r.holder = %(worker)s AND r.work = 'held'
+  AND r.steers > 0 AND m.state = 'open' AND m.purpose = 'main' AND m.steers = r.steers
+  AND s.run_id = r.id AND s.state = 'accepted'
+"""
 
 IS_READY: Final = "SELECT 1 FROM runs WHERE id = %(run_id)s AND step = %(step)s AND work = 'ready'"
 

@@ -134,12 +134,12 @@ def claim_step(
 ) -> Claim | None:
     """Take a ready run for `worker`, or None: not ready, not due, not its duty, or further on."""
     parameters = duty.parameters() | {"run_id": run_id, "step": step, "worker": worker}
-    statements = (hot.CLAIM, parameters), (LAST_SENT, parameters)
+    statements = (hot.CLAIM, parameters), (hot.HEAR, parameters), (LAST_SENT, parameters)
     try:
-        rows, [sent] = database.run(*statements)
+        rows, _, [sent] = database.run(*statements)
     except UniqueViolation:
         # After waiting for a lock the attempt number may be from before; a second look is not.
-        rows, [sent] = database.run(*statements)
+        rows, _, [sent] = database.run(*statements)
     return _claim_of(rows[0], worker, last_sent(sent)) if rows else None
 
 

@@ -157,6 +157,21 @@ def test_no_change_is_intended_while_a_redirect_commits(database: Database, url:
     assert proof is None
 
 
+@pytest.mark.parametrize("mode", ["redirect", "append"])
+def test_a_claim_that_waited_for_a_correction_hears_it(
+    database: Database, url: str, mode: SteerMode
+) -> None:
+    run_id = a_run(database).run_id
+    with holding(url) as first:
+        assert steer_run(first, run_id, OWNER, "Use staging.", mode) is not None
+        claim = meet(first, lambda: claim_step(database, run_id, 1, ME))
+    assert claim is not None
+    assert claim.steers == 1
+    assert query(database, "SELECT state FROM steers") == [{"state": "applied"}]
+    commit_answer(database, claim, an_exchange(), Answer("Done."))
+    assert violations(database) == []
+
+
 @pytest.mark.parametrize("is_booked_before", [True, False])
 def test_a_reply_stored_under_an_older_revision_is_discarded(
     database: Database, *, is_booked_before: bool
