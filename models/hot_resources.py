@@ -27,6 +27,17 @@ DONE_AFTER_ALL: Final = """
     AND o.tool = c.tool AND q.thread_id = r.thread_id
 """
 
+# Of a change that was done, as its tool has said after its owner had found otherwise: the call that
+# has sent the very same in their thread meanwhile.
+SENT_AGAIN: Final = """
+SELECT k.id FROM receipts x JOIN calls o ON o.id = x.call_id JOIN runs q ON q.id = x.run_id
+  JOIN runs p ON p.thread_id = q.thread_id
+  JOIN receipts z ON z.run_id = p.id AND z.args_sha = x.args_sha AND z.call_id > x.call_id
+  JOIN calls k ON k.id = z.call_id AND k.tool = o.tool
+WHERE x.call_id = %(call_id)s AND x.late_outcome = 'done' AND x.verified <> 'happened'
+ORDER BY k.id LIMIT 1
+"""
+
 # A change of the same key that may start now that this one has ended, in whatever run.
 NEXT_CHANGE: Final = """
 SELECT w.id, w.tool FROM calls c JOIN calls w ON w.tenant = c.tenant

@@ -22,3 +22,9 @@ def next_change(database: Database, call_id: CallId) -> ReadyCall | None:
     """The change of the same key to ring for, if this one does not close it any more."""
     [rows] = database.run((hot_resources.NEXT_CHANGE, {"call_id": call_id}))
     return ReadyCall(CallId(rows[0]["id"]), rows[0]["tool"]) if rows else None
+
+
+def sent_again(database: Database, call_id: CallId) -> CallId | None:
+    """The call that has sent this very change again, though it was done: its tool said so late."""
+    [rows] = database.run((hot_resources.SENT_AGAIN, {"call_id": call_id}))
+    return CallId(rows[0]["id"]) if rows else None

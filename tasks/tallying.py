@@ -13,6 +13,7 @@ from umbel.agent_settings import ModelSettings
 from umbel.names import LOOP_QUEUE, TOOLS_QUEUE, Reason, RunStatus
 from umbel.tallies import (
     CALL_DURATION,
+    CHANGES_REPEATED,
     COST,
     FENCE_REJECTIONS,
     LEASES_LOST,
@@ -84,6 +85,10 @@ class Meter:
     def outcome_unknown(self) -> None:
         """A change was recorded as unknown."""
         self.tallies.add(UNKNOWN_OUTCOMES)
+
+    def change_repeated(self) -> None:
+        """A change was done that its owner had let be sent again meanwhile."""
+        self.tallies.add(CHANGES_REPEATED)
 
     def model_replied(self, model: str, reply: ModelTurn) -> None:
         """A model call ended, well or not, under the name that the run asked for."""

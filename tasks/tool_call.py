@@ -20,7 +20,7 @@ from models.calls import (
 )
 from models.handing_back import hand_back_read
 from models.records import RunSpec
-from models.resource_keys import put_off_change
+from models.resource_keys import put_off_change, sent_again
 from models.sweeping import stalled_read
 from tasks.capturing import CallCapture
 from tasks.drain_reads import ReadInterrupted, ToolCode, ToolStalled
@@ -267,7 +267,20 @@ def _instead_of(call: CallRow, outcome: ToolOutcome) -> ToolOutcome:
 def _count(runtime: Runtime, call: CallRow, settled: Settled | None, outcome: ToolOutcome) -> None:
     if settled is None:
         runtime.meter.fenced_out()
+        if call.effect == "mutation":
+            _look_for_a_repeat(runtime, call)
         return
     runtime.note_end(call.run_id, settled.ended)
     if isinstance(outcome, Unknown):
         runtime.meter.outcome_unknown()
+
+
+def _look_for_a_repeat(runtime: Runtime, call: CallRow) -> None:
+    """Raise an alarm if its owner let it be sent again, and it was done after all."""
+    again = persist(lambda: sent_again(runtime.database, call.call_id))
+    if again is not None:
+        runtime.meter.change_repeated()
+        log.error(
+            "change probably made twice",
+            extra={"run_id": call.run_id, "call_id": call.call_id, "again": again},
+        )

@@ -48,6 +48,9 @@ MESSAGES_REJECTED: Final = Counted(
 UNKNOWN_OUTCOMES: Final = Counted(
     "umbel_unknown_outcomes_total", "Changes whose outcome was found to be unknown"
 )
+CHANGES_REPEATED: Final = Counted(
+    "umbel_changes_repeated_total", "Changes that were done and had been sent again meanwhile"
+)
 MODEL_CALLS: Final = Counted(
     "umbel_model_calls_total", "Model calls that ended", ("model", "outcome")
 )
@@ -70,7 +73,7 @@ COUNTED: Final = {
     metric.name: metric
     for metric in (
         *(RUNS_SETTLED, LEASES_LOST, FENCE_REJECTIONS, REDELIVERED, MESSAGES_REJECTED),
-        *(UNKNOWN_OUTCOMES, MODEL_CALLS, TOKENS, COST, UNPRICED),
+        *(UNKNOWN_OUTCOMES, CHANGES_REPEATED, MODEL_CALLS, TOKENS, COST, UNPRICED),
         *(STEP_DURATION, CALL_DURATION, QUEUE_WAIT),
     )
 }

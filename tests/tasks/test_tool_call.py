@@ -3,24 +3,30 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
 import pytest
 
 from models.database import Database
+from models.owner import resume_run, verify_receipt
 from tasks.drain import DrainFlag
 from tasks.drain_reads import ToolCode
 from tasks.tool_context import RunToolContext
-from tests.factories import RunWish, a_run, a_tool
+from tests.factories import OWNER, RunWish, a_run, a_tool
 from tests.invariants import violations
 from tests.models.story import (
+    CHANGE,
     ME,
     call_ids,
     call_row,
     call_states,
     change,
+    claimed,
     count,
+    dispatched,
+    made_unknown,
     query,
     receipt_row,
     run_row,
@@ -29,7 +35,8 @@ from tests.models.story import (
 from tests.tasks.process import Process, a_process, asked, said
 from tools.definition import Tool
 from tools.web.client import WebAccess
-from umbel.contracts import CallId
+from umbel.contracts import CallId, RunId
+from umbel.tallies import CHANGES_REPEATED
 from umbel.tool import ToolContext, ToolFailed
 from umbel.web_targets.allowing import AllowList
 
@@ -220,6 +227,40 @@ def test_what_a_change_makes_is_in_the_record_while_it_still_runs(database: Data
     assert seen == [{"outcome": None, "resources": ["INV-1"]}]
     [row] = query(database, "SELECT outcome, resources FROM receipts")
     assert row == {"outcome": "unknown", "resources": ["INV-1", "INV-2"]}
+
+
+@pytest.mark.parametrize("is_the_same", [True, False])
+def test_a_change_that_was_done_after_all_and_sent_again_raises_an_alarm(
+    database: Database, caplog: pytest.LogCaptureFixture, is_the_same: bool
+) -> None:
+    """Its owner has looked too early: the outside system had not done it yet."""
+    sent: list[CallId] = []
+
+    def pay(context: ToolContext, **_: object) -> str:
+        if not sent:
+            sent.append(CallId(context.call_id))
+            again(RunId(context.run_id), sent[0])
+        return "paid"
+
+    def again(run_id: RunId, call_id: CallId) -> None:
+        change(database, "UPDATE calls SET deadline_at = now() - interval '1 hour'")
+        assert made_unknown(database, call_id) is not None
+        verify_receipt(database, run_id, call_id, OWNER, "not_happened", "I looked there.")
+        change(database, "UPDATE calls SET quiet_until = NULL")
+        assert resume_run(database, run_id, OWNER) == 2
+        same = call_row(database, call_id)["args_text"] if is_the_same else '{"a":2}'
+        call = replace(CHANGE, tool="pay", args_text=same)
+        step = dispatched(database, call, claim=claimed(database, run_id, step=2))
+        sent.append(started(database, step.calls[0]).call.call_id)
+
+    process, [call_id] = prepared(database, a_tool("pay", pay, effect="mutation"))
+    process.call(call_id)
+    alarms = [r for r in caplog.records if r.getMessage() == "change probably made twice"]
+    assert [(r.__dict__["call_id"], r.__dict__["again"]) for r in alarms] == (
+        [(call_id, sent[1])] if is_the_same else []
+    )
+    tallied = {series.metric for series in process.runtime.meter.tallies.take()}
+    assert (CHANGES_REPEATED.name in tallied) == is_the_same
 
 
 def test_progress_in_a_tight_loop_is_written_at_most_once_a_second(database: Database) -> None:
