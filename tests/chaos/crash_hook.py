@@ -18,13 +18,15 @@ from typing import Final, Literal
 
 from tasks.drain_reads import ReadInterrupted
 from tasks.streaming import StreamGivenUp
+from tests.chaos.points_commands import COMMANDS, Command, command
 from umbel.errors import ContractMismatch, InvariantBroken
 from umbel.faults import FaultInjected
 
-Action = Literal["kill", "pause", "raise", "delay", "cut", "break", "change", "refuse", "drain"]
+Hurting = Literal["kill", "pause", "raise", "delay", "cut", "break", "change", "refuse", "drain"]
+Action = Hurting | Command
 """`pause` asks the outside to stop the whole worker; `cut` ends a read as a drain does, `drain` a
 stream; `break` finds a corrupt record, `change` one that contradicts its hash; `refuse` is a broker
-that takes no message."""
+that takes no message; a command is given by the run's owner."""
 
 ORDERS: Final = "CRASH_ORDERS"
 ANY: Final = "any"
@@ -48,20 +50,28 @@ class Orders:
     folder: Path
     _given: dict[str, int] = field(default_factory=dict)
 
-    def give(self, point: str, who: str, action: Action) -> str:
-        """Hurt the first process that comes to `point` with `who`; the order's name."""
+    def give(self, point: str, who: str, action: Action, run_id: str) -> str:
+        """Hurt the first process that comes to `point` with `who`; the order's name.
+
+        A command is about `run_id`, whoever comes.
+        """
         place = f"{point}@{who}"
         number = self._given.get(place, 0)
         self._given[place] = number + 1
         name = f"{place}#{number}"
         unready = self.folder / f"{name}.new"
-        unready.write_text(action)
+        unready.write_text(f"{action} {run_id}" if action in COMMANDS else action)
         unready.rename(self.folder / name)
         return name
 
     def is_taken(self, name: str) -> bool:
         """Whether somebody has carried the order out, or is about to."""
         return (self.folder / f"{name}.taken").exists()
+
+    def answer(self, name: str) -> str | None:
+        """How the command of an order was answered, once it is."""
+        answer = self.folder / f"{name}.answer"
+        return answer.read_text() if answer.exists() else None
 
     def paused(self) -> list[int]:
         """The processes that wait to be stopped."""
@@ -76,9 +86,9 @@ def crash(point: str, facts: Mapping[str, str]) -> None:
     """Called by the product at every armed point."""
     folder = Path(os.environ[ORDERS])
     for who in _names(facts):
-        action = _take(folder, f"{point}@{who}")
-        if action is not None:
-            _carry_out(folder, point, action)
+        taken = _take(folder, f"{point}@{who}")
+        if taken is not None:
+            _carry_out(taken, point)
             return
 
 
@@ -90,7 +100,7 @@ def _names(facts: Mapping[str, str]) -> Iterator[str]:
     yield ANY
 
 
-def _take(folder: Path, place: str) -> str | None:
+def _take(folder: Path, place: str) -> Path | None:
     """The next order for this place; one process gets it, however many come here."""
     for number in itertools.count():
         order = folder / f"{place}#{number}"
@@ -103,12 +113,15 @@ def _take(folder: Path, place: str) -> str | None:
             if taken.exists():
                 continue  # somebody else was faster
             return None
-        return taken.read_text()
+        return taken
     return None
 
 
-def _carry_out(folder: Path, point: str, action: str) -> None:
+def _carry_out(taken: Path, point: str) -> None:
+    folder, action = taken.parent, taken.read_text()
     match action:
+        case _ if action.partition(" ")[0] in COMMANDS:
+            command(action, taken.with_suffix(".answer"))
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "pause":

@@ -15,22 +15,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from models.approvals import grant_call
 from models.database import Database
 from models.owner import resume_run, steer_run, stop_run, verify_receipt
 from models.sources import Notice, record_notice, tell_runs
 from tests.cases.case_file import Case
 from tests.cases.record import Record, read_record
 from tests.cases.system import accept_case
+from tests.chaos.points_commands import OWNER
 from tests.worker_processes import wait_until
-from umbel.contracts import CallId, Principal, RunId, ThreadId
+from umbel.contracts import CallId, RunId, ThreadId
 from umbel.names import SteerMode, Verification
 
 # The hook of the fault points, read here once and not by each child in the middle of its work.
 importlib.import_module("tests.chaos.crash_hook")
 
-OWNER: Final = Principal(tenant="cases", user="owner")
-"""Whose runs `accept_case` makes."""
 LONGEST_SECONDS: Final = 240.0
+_SETTLED_AT: Final = "SELECT settled_at FROM runs WHERE id = %(run_id)s"
+_ASKED: Final = (
+    "SELECT id, args_sha FROM calls WHERE run_id = %(run_id)s AND state = 'awaiting_approval'"
+)
 
 
 @dataclass(slots=True)
@@ -85,7 +89,10 @@ def _say(database: Database, errand: Errand, outcome: Verification) -> None:
 
 
 def _notice(database: Database, errand: Errand) -> None:
-    """Say that the source of the run has changed; of one that was accepted, once it was read."""
+    """Say that the source of the run has changed; of one that was accepted, once it was read.
+
+    A run that was stopped before reads nothing any more.
+    """
     if "accept" not in errand.verbs:
         wait_until(lambda: _has_read(database, errand.run_id), LONGEST_SECONDS, "it is read")
     _, untold = record_notice(database, OWNER.tenant, Notice(f"note:{errand.run_id}", "2"))
@@ -94,9 +101,25 @@ def _notice(database: Database, errand: Errand) -> None:
 
 
 def _has_read(database: Database, run_id: str) -> bool:
-    query = "SELECT FROM evidence_sources WHERE run_id = %(run_id)s"
+    query = """
+    SELECT 1 AS found FROM evidence_sources WHERE run_id = %(run_id)s
+    UNION ALL SELECT 1 FROM runs WHERE id = %(run_id)s AND settled_at IS NOT NULL
+    """
     [rows] = database.run((query, {"run_id": run_id}))
     return bool(rows)
+
+
+def _approve(database: Database, errand: Errand) -> None:
+    """Let everything be done that the run asks for, until it has come to rest."""
+
+    def has_settled() -> bool:
+        facts = {"run_id": errand.run_id}
+        asked, runs = database.run((_ASKED, facts), (_SETTLED_AT, facts))
+        for row in asked:
+            grant_call(database, CallId(row["id"]), OWNER, bytes(row["args_sha"]))
+        return runs[0]["settled_at"] is not None
+
+    wait_until(has_settled, LONGEST_SECONDS, f"{errand.run_id} settles")
 
 
 def _resume(database: Database, errand: Errand) -> None:
@@ -112,6 +135,7 @@ VERBS: Final[Mapping[str, Callable[[Database, Errand], None]]] = {
     "verify": _verify,
     "confirm": _confirm,
     "resume": _resume,
+    "approve": _approve,
     "notice": _notice,
 }
 
@@ -180,9 +204,7 @@ def _settled(database: Database, run_id: str) -> Record:
     """The record of the run, once it has come to rest."""
 
     def has_settled() -> bool:
-        [rows] = database.run(
-            ("SELECT settled_at FROM runs WHERE id = %(run_id)s", {"run_id": run_id})
-        )
+        [rows] = database.run((_SETTLED_AT, {"run_id": run_id}))
         return rows[0]["settled_at"] is not None
 
     wait_until(has_settled, LONGEST_SECONDS, f"{run_id} settles")

@@ -5,8 +5,10 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
-from tests.chaos.points_matrix import PHASES, run_matrix
+from tests.chaos.points_matrix import PHASES, RACES, Phase, run_matrix
 from tests.chaos.points_mutants import MUTANTS
 from tests.chaos.points_ways import Hurt
 from tests.services import running_services
@@ -22,7 +24,7 @@ def main() -> int:
             services,
             repeat=asked.repeat,
             seed=asked.seed,
-            phases=PHASES[:1] if asked.mutant else PHASES,
+            phases=_phases(asked),
             mutant=asked.mutant,
             longest_seconds=asked.longest,
             is_over=is_over.is_set,
@@ -49,7 +51,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--longest", type=float, default=float("inf"), help="seconds of each of the two phases"
     )
+    parser.add_argument(
+        "--races", action="store_true", help="stop and steer at every point instead of hurting it"
+    )
     return parser.parse_args()
+
+
+def _phases(asked: argparse.Namespace) -> Sequence[Phase]:
+    if asked.races:
+        return (replace(RACES, is_loose=asked.repeat > 1),)
+    return PHASES[:1] if asked.mutant else PHASES
 
 
 def _is_wanted(hurt: Hurt, mutant: str, part: str) -> bool:

@@ -22,7 +22,8 @@ from tests.cases.world import World
 from tests.chaos import points_mutants
 from tests.chaos.crash_hook import ORDERS, Action, Orders
 from tests.chaos.points_client import case_of_follower, follower_of
-from tests.chaos.points_oracle import differences, problems_of
+from tests.chaos.points_commands import COMMANDS, LOOSE
+from tests.chaos.points_oracle import differences, problems_of, unheard
 from tests.chaos.points_outside import Freezer, Owners, owners, replace_beats
 from tests.chaos.points_scene import a_run_with, a_world, write_point_tools
 from tests.chaos.points_table import Table
@@ -54,12 +55,16 @@ class Phase:
     beats: int = 2
     is_exact: bool = True
     """Whether a hurt process takes no other run with it, so that how a run ends is known."""
+    is_loose: bool = False
+    """Whether a process goes on while a command is given, which comes a little later."""
 
 
 PHASES: Final = (
     Phase(("kill", "raise", "delay"), dead_after_seconds=20.0, steps=1, tools=1),
     Phase(("pause",), dead_after_seconds=2.5, steps=2, tools=2, is_exact=False),
 )
+RACES: Final = Phase(COMMANDS, dead_after_seconds=20.0, steps=1, tools=1)
+"""Owners' commands at every point."""
 
 
 @dataclass(slots=True)
@@ -125,7 +130,7 @@ class Stand:
 
     def _enter(self, hurt: Hurt, targets: Sequence[str] = (), tries: int = 1) -> Play:
         run_id = f"{new_id('run')[:-1]}0"
-        case = a_run_with(hurt.way.tool, f"p-{run_id}")
+        case = a_run_with(hurt.way.tool, f"p-{run_id}", asks_first=hurt.way.asks_first)
         worlds = [self._known(a_world(case), run_id)]
         if "follow_on" in hurt.way.verbs:
             follower = a_world(case_of_follower(case))
@@ -135,7 +140,7 @@ class Stand:
             if order in hurt.orders and order.who != OF_RUN and targets:
                 continue  # it is given already, and nobody has come to it yet
             who = run_id if order.who == OF_RUN else order.who
-            name = self.orders.give(order.point, who, order.action)
+            name = self.orders.give(order.point, who, order.action, run_id)
             if order.who == OF_RUN:
                 own.append(name)
             if order in hurt.orders:
@@ -186,6 +191,9 @@ class Stand:
         for number, world in enumerate(play.worlds):
             record = read_record(database, world.run_id)
             problems = problems_of(play.hurt, world, record, taken=taken)
+            if number == 0:
+                answers = [self.orders.answer(name) for name in play.targets]
+                problems += unheard(play.hurt, answers, record)
             is_whole = taken == len(play.own) and number == 0
             if self.phase.is_exact and is_whole and play.hurt.ends is not None:
                 problems += differences(play.hurt.ends, world, record)
@@ -263,6 +271,7 @@ def _stand(services: Services, phase: Phase, table: Table, mutant: str) -> Itera
             "UMBEL_FAULTS": ",".join(f"{point}:hook" for point in POINTS),
             "UMBEL_FAULT_HOOK": "tests.chaos.crash_hook:crash",
             **points_mutants.planted(mutant),
+            **({LOOSE: "1"} if phase.is_loose else {}),
             ORDERS: str(folder),
         }
         cast = Cast("prefork", phase.steps, phase.tools, environment)

@@ -1,10 +1,11 @@
 """What must hold for every run that was hurt, by the record and by what the world outside saw."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tests.cases.record import Record
 from tests.cases.world import World
+from tests.chaos.points_commands import COMMANDS
 from tests.chaos.points_ways import Ends, Hurt
 
 CHANGES: Final = ("send_mail", "slow_mail")
@@ -46,20 +47,44 @@ def differences(ends: Ends, world: World, record: Record) -> Iterator[str]:
         yield f"the tool did its work {executed} times, not {ends.executed}"
 
 
+def unheard(hurt: Hurt, answers: Sequence[str | None], record: Record) -> Iterator[str]:
+    """Where a command was accepted and did not count.
+
+    Args:
+        hurt: what was done to the run.
+        answers: of its commands; None: the run passed by the point.
+        record: the database's view, at rest.
+    """
+    accepted = [
+        order.action
+        for order, answer in zip(hurt.orders, answers, strict=False)
+        if order.action in COMMANDS and answer == "accepted"
+    ]
+    states = [steer["state"] for steer in record.steers]
+    corrections = len([action for action in accepted if action != "stop"])
+    if corrections + hurt.way.verbs.count("steer") < len(states) or corrections > len(states):
+        yield f"{corrections} corrections accepted, and the record has {states}"
+    if "accepted" in states and record.run["status"] not in ("paused", "failed"):
+        yield f"a correction was neither heard nor returned: {states}"
+    is_over = record.run["status"] == "cancelled" or "resume" in hurt.way.verbs
+    if "stop" in accepted and not is_over:
+        yield f"stopped, and ended as {record.run['status']} ({record.run['reason']})"
+
+
 def _status(hurt: Hurt, record: Record) -> Iterator[str]:
     status, reason = record.run["status"], record.run["reason"]
     kinds = [event["kind"] for event in record.events]
     may_be: set[tuple[str, str | None]] = {("completed", None)}
     if any(call["state"] == "unknown" for call in record.calls):
         may_be = {("paused", "unknown_outcome")}
-    if "stop" in hurt.way.verbs:
+    if "stop" in hurt.way.verbs or any(order.action == "stop" for order in hurt.orders):
         may_be.add(("cancelled", "owner_stop"))
     if kinds.count("run.taken_over") >= 3:
         may_be.add(("paused", "lost_worker"))
     may_be |= {_ENDS_OF[lead.action] for lead in hurt.way.leads if lead.action in _ENDS_OF}
     if hurt.way.tool == "lost_tool":
         may_be.add(("paused", "contract_mismatch"))
-    if "run.resumed" in kinds or "verify" in hurt.way.verbs:
+    if "run.resumed" in kinds or {"verify", "confirm"} & set(hurt.way.verbs):
         may_be.add(("paused", "unknown_outcome"))  # known since: the owner has not resumed it again
     if any(call["is_late"] for call in record.calls):
         may_be.add(("paused", "unknown_outcome"))

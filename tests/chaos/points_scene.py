@@ -42,7 +42,7 @@ def a_world(case: Case) -> World:
     return world
 
 
-def a_run_with(tool: Tool, title: str) -> Case:
+def a_run_with(tool: Tool, title: str, *, asks_first: bool = False) -> Case:
     """A case whose model asks for one call of `tool`, and then answers.
 
     Of `thick_note` it asks for two, one after the other: the second needs a summary of the first.
@@ -52,6 +52,7 @@ def a_run_with(tool: Tool, title: str) -> Case:
     if tool == "source_and_mail":
         turns = [asks(("c1", "read_source"), ("c2", "slow_mail"))]
     run: dict[str, Any] = {"model": _NARROW} if is_thick else {}
+    run |= {"policy": "ask"} if asks_first else {}
     case = a_case(title, [*turns, text()], **run)
     case.data["tools"] = [*_tools(case), _like(case, "lost_tool", {"result": "ok"})]
     return case

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tests.chaos.points_commands import COMMANDS
 from tests.chaos.points_ways import ACTIONS, Hurt
 from umbel.faults import POINTS
 
@@ -72,8 +73,10 @@ class Table:
 
     def text(self) -> str:
         """The table for people, in Markdown; a cell is hits, and violations if there are any."""
-        heads = ["point", *ACTIONS]
-        rows = [[f"`{point}`", *(self._cell((point, a)) for a in ACTIONS)] for point in POINTS]
+        wanted = {action for _, action in self._expected}
+        actions = [action for action in (*ACTIONS, *COMMANDS) if action in wanted]
+        heads = ["point", *actions]
+        rows = [[f"`{point}`", *(self._cell((point, a)) for a in actions)] for point in POINTS]
         lines = [heads, ["---"] * len(heads), *rows]
         return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + f"\n\n{self.summary}"
 

@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Final, Literal
 
 from tests.chaos.crash_hook import ANY, BEAT, Action
+from tests.chaos.points_commands import COMMANDS
 from umbel.faults import POINTS
 
 Tool = Literal[
@@ -21,7 +22,9 @@ Tool = Literal[
 """A read, a change, a change that reports progress, a read in chunks, a large read, a read
 that nobody has, a read that names its source, the same beside a slow change.
 """
-Verb = Literal["accept", "follow_on", "stop", "steer", "verify", "confirm", "resume", "notice"]
+Verb = Literal[
+    "accept", "follow_on", "stop", "steer", "verify", "confirm", "resume", "notice", "approve"
+]
 
 OF_RUN: Final = "run"
 ACTIONS: Final[Sequence[Action]] = ("kill", "pause", "raise", "delay")
@@ -43,6 +46,11 @@ class Way:
     tool: Tool = "send_mail"
     leads: tuple[Order, ...] = ()
     verbs: tuple[Verb, ...] = ("accept",)
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether its changes need the owner."""
+        return "approve" in self.verbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,7 @@ READ_AGAIN: Final = Ends(executed=2)
 UNREAD: Final = Ends(executed=0)
 
 MAIL: Final = Way()
+ASKED: Final = Way(verbs=("accept", "approve"))
 READ: Final = Way("read_note")
 SLOW: Final = Way("slow_mail")
 LONG: Final = Way("long_note")
@@ -216,11 +225,17 @@ def _hurts_of(action: Action, repeat: int) -> Iterator[Hurt]:
         for hurt in _delays():
             yield from [hurt] * repeat
         return
-    for point, ways in WAYS.items():
+    for point, usual in WAYS.items():
+        ways = usual if action not in COMMANDS else _raced(usual)
         for number in range(max(repeat, len(ways))):
             way = ways[number % len(ways)]
             order = Order(point, action, _who(point))
-            yield Hurt(way, (order,), _ends(way, order))
+            yield Hurt(way, (order,), None if action in COMMANDS else _ends(way, order))
+
+
+def _raced(ways: tuple[Way, ...]) -> tuple[Way, ...]:
+    """The same, and the run that waits for its owner on its way through the same points."""
+    return (*ways, ASKED) if MAIL in ways else ways
 
 
 def _delays() -> Iterator[Hurt]:
