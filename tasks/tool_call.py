@@ -94,11 +94,8 @@ def _run_alone(runtime: Runtime, call_id: CallId) -> str:
 def _not_started(runtime: Runtime, call: CallRow) -> str:
     """What a call waits for that was ready and may not start."""
     runtime.meter.idle(CALL)
-    if call.effect == "mutation":
-        fault("call.put_off_pre", call_id=call.call_id, run_id=call.run_id)
-        if put_off_change(runtime.database, call):
-            fault("call.put_off_post", call_id=call.call_id, run_id=call.run_id)
-            return "put off: another change of the same resource may be on its way"
+    if call.effect == "mutation" and put_off_change(runtime.database, call):
+        return "put off: another change of the same resource may be on its way"
     return "not started: the call or its run has moved on"
 
 

@@ -49,8 +49,6 @@ POINTS: Final[Mapping[str, str]] = {
     "call.give_up_post": "refusal and join are committed, nothing has been rung",
     "call.pre_intent": "a change is about to be recorded as intended",
     "call.start_committed": "start or intent is committed, its answer is on its way",
-    "call.put_off_pre": "a change may not start, perhaps because of another one of its resource",
-    "call.put_off_post": "it waits for that one",
     "call.intent_saved": "the intent is committed, the change has not been sent",
     "call.started": "a read is recorded as started",
     "call.progress_saved": "a running tool has moved its deadline",

@@ -25,7 +25,7 @@ from tests.cases.system import accept_case
 from tests.chaos.points_commands import OWNER
 from tests.worker_processes import wait_until
 from umbel.contracts import CallId, RunId, ThreadId
-from umbel.names import SteerMode, Verification
+from umbel.names import SteerMode
 
 # The hook of the fault points, read here once and not by each child in the middle of its work.
 importlib.import_module("tests.chaos.crash_hook")
@@ -71,20 +71,16 @@ def _steer(database: Database, errand: Errand) -> None:
 
 def _verify(database: Database, errand: Errand) -> None:
     """Find out outside what became of each unknown change, and say so."""
-    _say(database, errand, "not_happened")
-
-
-def _confirm(database: Database, errand: Errand) -> None:
-    """Do by hand what each unknown change was to do, and say so."""
-    _say(database, errand, "happened")
-
-
-def _say(database: Database, errand: Errand, outcome: Verification) -> None:
     for call in _settled(database, errand.run_id).calls:
         if call["state"] == "unknown":
             call_id = CallId(call["id"])
             verify_receipt(
-                database, errand.run_id, call_id, OWNER, outcome, "Looked outside, and saw to it."
+                database,
+                errand.run_id,
+                call_id,
+                OWNER,
+                "not_happened",
+                "Looked, and found nothing.",
             )
 
 
@@ -133,7 +129,6 @@ VERBS: Final[Mapping[str, Callable[[Database, Errand], None]]] = {
     "stop": _stop,
     "steer": _steer,
     "verify": _verify,
-    "confirm": _confirm,
     "resume": _resume,
     "approve": _approve,
     "notice": _notice,

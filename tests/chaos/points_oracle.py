@@ -84,7 +84,7 @@ def _status(hurt: Hurt, record: Record) -> Iterator[str]:
     may_be |= {_ENDS_OF[lead.action] for lead in hurt.way.leads if lead.action in _ENDS_OF}
     if hurt.way.tool == "lost_tool":
         may_be.add(("paused", "contract_mismatch"))
-    if "run.resumed" in kinds or {"verify", "confirm"} & set(hurt.way.verbs):
+    if "run.resumed" in kinds or "verify" in hurt.way.verbs:
         may_be.add(("paused", "unknown_outcome"))  # known since: the owner has not resumed it again
     if any(call["is_late"] for call in record.calls):
         may_be.add(("paused", "unknown_outcome"))

@@ -22,9 +22,7 @@ Tool = Literal[
 """A read, a change, a change that reports progress, a read in chunks, a large read, a read
 that nobody has, a read that names its source, the same beside a slow change.
 """
-Verb = Literal[
-    "accept", "follow_on", "stop", "steer", "verify", "confirm", "resume", "notice", "approve"
-]
+Verb = Literal["accept", "follow_on", "stop", "steer", "verify", "resume", "notice", "approve"]
 
 OF_RUN: Final = "run"
 ACTIONS: Final[Sequence[Action]] = ("kill", "pause", "raise", "delay")
@@ -110,8 +108,7 @@ LEFT: Final = Way(leads=(Order("step.claimed", "kill"),))
 LEFT_CHUNK: Final = Way("long_note", (Order("call.capture_post", "kill"),))
 LEFT_CHANGE: Final = Way(leads=(Order("call.intent_saved", "kill"),))
 DEADLY: Final = Way("read_note", (Order("call.started", "kill"),) * 3)
-FOLLOWED: Final = Way("lost_tool", verbs=("accept", "follow_on"))
-WAITING: Final = Way(leads=ABANDONED.leads, verbs=("accept", "follow_on", "confirm"))
+FOLLOWED: Final = Way(leads=ABANDONED.leads, verbs=("accept", "follow_on"))
 REFUSED: Final = Way(leads=(Order("ring.pre_send", "refuse", BEAT),))
 STEERED: Final = Way(verbs=("accept", "steer"))
 STOPPED: Final = Way(verbs=("accept", "stop"))
@@ -136,7 +133,6 @@ WAYS: Final[Mapping[str, tuple[Way, ...]]] = {
         ("call.start_committed", "call.effect_done", "call.receipt_pre", "call.receipt_post"),
         (MAIL, READ),
     ),
-    **dict.fromkeys(("call.put_off_pre", "call.put_off_post"), (WAITING,)),
     "call.started": (READ,),
     **dict.fromkeys(("call.progress_saved", "call.resource_saved"), (SLOW,)),
     **dict.fromkeys(("call.capture_pre", "call.capture_post"), (LONG,)),
@@ -162,19 +158,18 @@ OF_ANYBODY: Final = frozenset(
     for point in POINTS
     if point
     in ("call.received", "next.marked", "ring.pre_send", "ring.post_send", "source.recorded")
-    or point.startswith("call.put_off")
     or (point.startswith("sweep.") and "give_up" not in point)
 )
 """Points that know no run: whoever comes first is hurt, and its runs only lose time by it."""
 
 _OF_WAY: Final = {
-    **dict.fromkeys((LOST, FOLLOWED), MISSING),
+    LOST: MISSING,
     CHANGED: MISMATCHED,
     BROKEN: FAILED,
     DEADLY: UNREAD,
     THICK: SUMMARISED,
-    **dict.fromkeys((ABANDONED, LEFT_CHANGE), UNSENT),
-    **dict.fromkeys((STEERED, STOPPED, RESUMED, VERIFIED, WAITING, TOLD), None),
+    **dict.fromkeys((ABANDONED, LEFT_CHANGE, FOLLOWED), UNSENT),
+    **dict.fromkeys((STEERED, STOPPED, RESUMED, VERIFIED, TOLD), None),
     NOTICED: READ_AGAIN,
 }
 _DIES_OR_RAISES: Final = ("kill", "raise")
