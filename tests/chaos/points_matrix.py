@@ -151,7 +151,8 @@ class Stand:
     def _begin(self, hurt: Hurt, case: Case, run_id: RunId) -> None:
         """Have the run accepted: by a process of its own only where that may be hurt."""
         verbs = list(hurt.way.verbs)
-        if not any(order.point.startswith("accept.") for order in hurt.orders):
+        is_hurt = any(order.point.startswith("accept.") for order in hurt.orders)
+        if verbs[0] == "accept" and not is_hurt:
             accept_case(self.system.stage.database, case, run_id)
             verbs.remove("accept")
         self.owners.ask(run_id, case, verbs)
