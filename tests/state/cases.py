@@ -57,13 +57,27 @@ class Case(NamedTuple):
         stands = (self.done.is_done, self.done.events, before.unknowns > 0)
         return (self.verb, words, stands, ends, held, pause, people, self._guards())
 
+    def _attempts(self, claim: Claim | None) -> tuple[object, ...]:
+        """What the attempts of the step have come to, and that of the claim; of older ones few."""
+        step = self.rows.run.step
+        found = {(m.step == step, m.state, m.decision) for m in self.rows.models if m.step <= step}
+        own = [
+            (m.state, m.decision)
+            for m in self.rows.models
+            if claim is not None and (m.step, m.attempt) == (claim.step, claim.attempt)
+        ]
+        return (frozenset(found) if claim is None else (), *own)
+
     def _guards(self) -> tuple[object, ...]:
         """Which conditions of its statement a claim or a call fulfils."""
         claim, run = self.arguments.get("claim"), self.rows.run
         call = next((c for c in self.rows.calls if c.ref == self.arguments.get("ref")), None)
         if isinstance(claim, Claim):
             is_same = (claim.worker == run.holder, claim.fence == run.fence, claim.step == run.step)
-            return (*is_same, claim.steer_rev == run.steer_rev, claim.steers == run.steers)
+            heard = (claim.steer_rev == run.steer_rev, claim.steers == run.steers)
+            return (*is_same, *heard, claim.is_stored, self._attempts(claim))
+        if self.verb == "claim_step":
+            return self._attempts(None)
         if call is None:
             return ()
         is_holder = call.holder == self.arguments.get("worker")

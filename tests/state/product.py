@@ -80,7 +80,8 @@ class Uncommitted(Database):
 
     def run(self, *statements: Statement) -> list[list[Row]]:
         """As `Database.run`, without the commit."""
-        return [self._tables.run(sql, parameters) for sql, parameters in statements]
+        with self._tables.kept_or_undone():
+            return [self._tables.run(sql, parameters) for sql, parameters in statements]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from loop.policy import Policy
@@ -103,6 +104,12 @@ class Tables:
         """The rows of one statement."""
         cursor = self._connection.execute(sql, parameters)
         return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def kept_or_undone(self) -> Iterator[None]:
+        """A transaction of the product: what raises leaves nothing behind."""
+        with self._connection.transaction():
+            yield
 
     def clear(self) -> None:
         """As it was before anything was put in."""

@@ -70,7 +70,7 @@ def claim_step(rows: Rows, step: int, worker: Worker) -> Done:
 def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Done:
     """DECIDE_DISPATCH."""
     run = rows.run
-    if not _still_held(run, claim):
+    if not _may_decide(rows, claim):
         return Done(rows)
     total = len(planned)
     opened = sum(call.state not in ("refused", "errored") for call in planned)
@@ -115,7 +115,7 @@ def commit_dispatch(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Don
 def commit_answer(rows: Rows, claim: Claim) -> Done:
     """DECIDE_ANSWER."""
     run = rows.run
-    if not _still_held(run, claim) or run.steers != claim.steers:
+    if not _may_decide(rows, claim) or run.steers != claim.steers:
         return Done(rows)
     run = run._replace(
         work="none",
@@ -133,7 +133,7 @@ def commit_answer(rows: Rows, claim: Claim) -> Done:
 def commit_retry(rows: Rows, claim: Claim, *, waits: bool) -> Done:
     """DECIDE_RETRY."""
     run = rows.run
-    if not _still_held(run, claim):
+    if not _may_decide(rows, claim):
         return Done(rows)
     run = run._replace(
         work="ready",
@@ -151,7 +151,7 @@ def commit_retry(rows: Rows, claim: Claim, *, waits: bool) -> Done:
 def commit_pause(rows: Rows, claim: Claim, reason: str, *, keeps_reply: bool) -> Done:
     """DECIDE_PAUSE."""
     run = rows.run
-    if not _still_held(run, claim):
+    if not _may_decide(rows, claim):
         return Done(rows)
     run = run._replace(work="none", status="paused", reason=reason, holder=None)
     models = _decided(rows.models, claim, None if keeps_reply else "pause")
@@ -249,6 +249,15 @@ def take_over(rows: Rows, dead: frozenset[Worker], max_losses: int) -> Done:
     after = rows._replace(run=run, models=_without_open(rows.models, run.step))
     ending = (f"run.{status}",) if ends or gives_up else ()
     return Done(after, 1 + (gives_up or ends), ("run.taken_over", *ending), is_done=True)
+
+
+def _may_decide(rows: Rows, claim: Claim) -> bool:
+    """Still held, and the attempt undecided: else the product refuses with InvariantBroken."""
+    return _still_held(rows.run, claim) and any(
+        (m.step, m.attempt, m.decision) == (claim.step, claim.attempt, None)
+        and m.state in ("open", "closed")
+        for m in rows.models
+    )
 
 
 def _still_held(run: Run, claim: Claim) -> bool:
