@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -146,17 +147,20 @@ def case_of_follower(case: Case) -> Case:
 
 
 def main() -> None:
-    """Do what is asked until standard input ends."""
+    """Do what is asked until standard input ends: then nobody is there who wants it."""
     at_work: dict[int, Errand] = {}
     text, is_open = "", True
-    while is_open or at_work:
-        if is_open and select.select([sys.stdin], [], [], 0.01)[0]:
+    while is_open:
+        if select.select([sys.stdin], [], [], 0.01)[0]:
             piece = os.read(sys.stdin.fileno(), 65536).decode()
             is_open = bool(piece)
             *lines, text = (text + piece).split("\n")
             for line in lines:
                 _begin(_parse(line), at_work)
         _look_after(at_work)
+    for pid in at_work:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _look_after(at_work: dict[int, Errand]) -> None:
