@@ -107,9 +107,11 @@ class Database:
             raise InvariantBroken(
                 f"PostgreSQL refused a write: {error.diag.message_primary}"
             ) from error
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as error:
-            # PostgreSQL answers: a time limit of its own has ended the statement.
+        except psycopg.errors.LockNotAvailable as error:
             raise Contended("A row is locked by somebody else.") from error
+        except psycopg.errors.QueryCanceled as error:
+            # PostgreSQL answers: a limit of its own has ended the statement, most likely at a lock.
+            raise Contended(f"PostgreSQL has ended a statement: {error}") from error
         except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, _CUT_OFF) as error:
             # Read-only: a standby, or a primary that was fenced off. Another connection may differ.
             if connection.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction):

@@ -97,8 +97,10 @@ def _apply(compaction: Compaction, new: NewSummary, asked: Asked | None) -> None
     if not is_applied:
         raise StreamGivenUp("steer")  # whatever it was: the next claim sees it
     if new.cause is not None:
-        facts = {"run_id": claim.run_id, "step_no": claim.step, "cause": new.cause[:200]}
-        log.warning("steps left out without a summary", extra=facts)
+        log.warning(
+            "steps left out without a summary",
+            extra={"run_id": claim.run_id, "step_no": claim.step, "cause": new.cause[:200]},
+        )
 
 
 def _ask(compaction: Compaction, record: RunRecord, sources: Sources, shape: Shape) -> Asked:

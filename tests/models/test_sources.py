@@ -339,11 +339,11 @@ class Counting(Database):
 def test_a_run_without_sources_pays_for_none(
     database: Database, url: str, sources: dict[str, str | None], statements: int
 ) -> None:
-    """A claim is one statement, a result two; sources cost two more, in the same round trip."""
+    """A claim is three statements, a result two; sources cost a result two more. One round trip."""
     counting = Counting(url)
     try:
         claim = claimed(counting, a_run(database).run_id)
-        assert counting.sent == [1]
+        assert counting.sent == [3]
         run = dispatched(database, READ, claim=claim)
         mine = started(database, run.calls[0])
         counting.sent.clear()

@@ -201,7 +201,8 @@ def test_two_sweepers_at_once_settle_each_lost_change_once(
     locks: OwnershipLocks,
     bell: RecordingBell,
 ) -> None:
-    steps = [dispatched(database, CHANGE, CHANGE) for _ in range(4)]
+    keys = [(f"one:{n}", f"other:{n}") for n in range(4)]
+    steps = [dispatched(database, *(replace(CHANGE, resource_key=k) for k in two)) for two in keys]
     for step in steps:
         for call_id in step.calls:
             started(database, call_id)

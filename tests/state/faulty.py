@@ -17,9 +17,20 @@ from tests.state.record import (
 
 
 def as_if_held(rows: Rows, claim: Claim) -> Rows:
-    """The rows as a statement sees them that asks for neither fence nor holder."""
-    run = rows.run
-    return rows.with_run(run._replace(work="held", holder=claim.worker, fence=claim.fence))
+    """The rows as a statement sees them that asks for neither fence nor holder nor attempt."""
+    run = rows.run._replace(work="held", holder=claim.worker, fence=claim.fence)
+    return with_open_attempt(rows, claim).with_run(run)
+
+
+def with_open_attempt(rows: Rows, claim: Claim) -> Rows:
+    """The rows as a statement sees them to which every attempt is as good as an open one."""
+    models = (
+        m._replace(state="open", decision=None)
+        if (m.step, m.attempt) == (claim.step, claim.attempt)
+        else m
+        for m in rows.models
+    )
+    return rows._replace(models=tuple(models))
 
 
 def without_fence(rows: Rows, claim: Claim, done: Done) -> Done:
@@ -39,11 +50,12 @@ def answer_without_fence(rows: Rows, claim: Claim) -> Done:
 
 
 def dispatch_by_fence_alone(rows: Rows, claim: Claim, planned: Sequence[Planned]) -> Done:
-    return verbs.commit_dispatch(rows, of_any_holder(rows, claim), planned)
+    taken = of_any_holder(rows, claim)
+    return verbs.commit_dispatch(with_open_attempt(rows, claim), taken, planned)
 
 
 def answer_by_fence_alone(rows: Rows, claim: Claim) -> Done:
-    return verbs.commit_answer(rows, of_any_holder(rows, claim))
+    return verbs.commit_answer(with_open_attempt(rows, claim), of_any_holder(rows, claim))
 
 
 def of_any_holder(rows: Rows, claim: Claim) -> Claim:

@@ -86,7 +86,6 @@ def test_the_product_does_what_the_mirror_does(
         ("leave_call", handing_back, "LEAVE_CALL", "AND w.beat_at > now()", "AND now() > now()"),
         ("claim_step", hot, "CLAIM", "pause_reason = NULL", "pause_reason = runs.pause_reason"),
         ("record_intent", hot_calls, "INTENT", "o.quiet_until > clock_timestamp()", "false"),
-        ("record_intent", hot_calls, "INTENT", "o.state IN ('started', 'unknown')", "false"),
         ("record_intent", hot_calls, "INTENT", "x.late_outcome = 'done'", "false"),
         ("skip_void_calls", hot_sweep, "VOID_CALLS", "x.late_outcome = 'done'", "false"),
         ("settle_read", hot_settle, "SETTLE_READ", "o.resource_key = p.resource_key", "false"),
