@@ -32,7 +32,7 @@ def test_a_user_who_may_not_write_gets_a_remedy(own_place: Place) -> None:
     place = Place(own_place.database_url, url, own_place.redis_prefix)
     finding = look_at("broker", settings_of(place))
     assert finding.state == "problem"
-    assert "NoPermission" in finding.found
+    assert "No permissions to access a key" in finding.found
     assert f"{{{place.redis_prefix}}}:*" in str(finding.remedy)
 
 
