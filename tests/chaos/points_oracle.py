@@ -35,6 +35,16 @@ def problems_of(hurt: Hurt, world: World, record: Record, *, taken: int) -> list
     ]
 
 
+def was_hurt_by_others(hurt: Hurt, record: Record) -> bool:
+    """Whether it lost its worker more often than it was killed itself.
+
+    A process that hears a message while it carries what it found in the record dies with both.
+    """
+    kills = sum(order.action == "kill" for order in (*hurt.way.leads, *hurt.orders))
+    losses = [event for event in record.events if event["kind"] == "run.taken_over"]
+    return len(losses) > kills
+
+
 def differences(ends: Ends, world: World, record: Record) -> Iterator[str]:
     """Where the run did not end as one must that nothing else has hurt."""
     run, asked = record.run, len(world.model.requests)
