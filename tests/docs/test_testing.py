@@ -9,33 +9,7 @@ from tests.state.scenarios import LARGE, SCENARIOS
 from tests.state.variants import VARIANTS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/testing.md").read_text()
-WORDS = dict(
-    enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        ]
-    )
-)
+WORDS = {13: "thirteen", 14: "fourteen", 15: "fifteen", 5: "five", 6: "six", 7: "seven"}
 
 
 @pytest.mark.parametrize(
