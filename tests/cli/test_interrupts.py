@@ -58,6 +58,24 @@ def test_an_interrupt_that_was_lost_is_raised_at_the_next_look() -> None:
     assert done == ["lost"]
 
 
+def test_an_interrupt_that_was_lost_before_an_import_is_raised_after_it() -> None:
+    done: list[str] = []
+
+    @ends_with_code
+    def command() -> int:
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        with importing():
+            done.append("imported")
+        done.append("went on")
+        return 0
+
+    with pytest.raises(typer.Exit) as ended:
+        command()
+    assert ended.value.exit_code == 128 + signal.SIGINT
+    assert done == ["imported"]
+
+
 def test_what_an_earlier_command_was_asked_is_forgotten() -> None:
     @ends_with_code
     def interrupted() -> int:

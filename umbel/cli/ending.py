@@ -4,7 +4,7 @@ import functools
 import signal
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Final, ParamSpec
 
@@ -50,7 +50,8 @@ class _Interrupts:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        self._asked, self._are_held = None, True
+        """Raise what is asked for meanwhile, or was lost before, at the end of the block."""
+        self._are_held = True
         try:
             yield
         finally:
@@ -65,15 +66,13 @@ class _Interrupts:
 _interrupts: Final = _Interrupts()
 
 
-@contextmanager
-def importing() -> Generator[None]:
+def importing() -> AbstractContextManager[None]:
     """Around heavy imports: an interrupt is raised after them.
 
     In the middle of an import Python may lose it (callbacks of import locks print an exception and
     go on) or end the process by the signal although it was handled (exec() of a dataclass).
     """
-    with _interrupts.held():
-        yield
+    return _interrupts.held()
 
 
 def raise_if_interrupted() -> None:
