@@ -5,16 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import psycopg.errors
-from sqlalchemy import ColumnElement, Connection, func, or_, select, text, tuple_
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import ColumnElement, Connection, or_, select, text, tuple_
 
+from models.query_parts import given_up_with, in_span
 from models.runs import RUN_QUERY, RunRow, run_of
 from models.tables import entries, run_specs, runs
-from umbel.errors import InvalidInput, NotFound
+from umbel.errors import NotFound
 from umbel.names import Reason, RunStatus
 
 MAX_WORDS: Final = 20
+_TOO_LONG: Final = (
+    "The search took too long and was given up; ask for less, for instance only for runs of the "
+    "last day."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +60,8 @@ def list_runs(
     if after is not None:
         query = query.where(tuple_(runs.c.accepted_at, runs.c.id) < _place_of(connection, after))
     query = query.order_by(runs.c.accepted_at.desc(), runs.c.id.desc()).limit(limit + 1)
-    try:
+    with given_up_with(_TOO_LONG):
         rows = connection.execute(query).mappings().all()
-    except OperationalError as error:
-        if isinstance(error.orig, psycopg.errors.QueryCanceled):
-            raise InvalidInput(
-                "The search took too long and was given up; ask for less, for instance only for "
-                "runs of the last day."
-            ) from error
-        raise
     return RunPage([run_of(row) for row in rows[:limit]], has_more=len(rows) > limit)
 
 
@@ -90,13 +86,7 @@ def _conditions(wanted: RunFilter) -> list[ColumnElement[bool]]:
         conditions.append(runs.c.status.in_(wanted.statuses))
     if wanted.reasons:
         conditions.append(runs.c.reason.in_(wanted.reasons))
-    if wanted.since is not None:
-        conditions.append(runs.c.accepted_at >= wanted.since)
-    if wanted.until is not None:
-        conditions.append(runs.c.accepted_at < wanted.until)
-    if wanted.age_seconds is not None:
-        age = func.make_interval(0, 0, 0, 0, 0, 0, wanted.age_seconds)
-        conditions.append(runs.c.accepted_at >= func.now() - age)
+    conditions += in_span(runs.c.accepted_at, wanted.since, wanted.until, wanted.age_seconds)
     return conditions + [_holds(word) for word in wanted.words]
 
 

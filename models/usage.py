@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
-import psycopg.errors
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -21,13 +20,15 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.exc import OperationalError
 
+from models.query_parts import given_up_with, in_span
 from models.tables import model_calls, run_specs, runs
-from umbel.errors import InvalidInput
 
 Group = Literal["day", "agent", "model", "purpose", "owner"]
 GROUPS: Final[tuple[Group, ...]] = ("day", "agent", "model", "purpose", "owner")
+_TOO_LONG: Final = (
+    "Adding up took too long and was given up; ask for a shorter time, for instance --age 7d."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,8 @@ def read_usage(connection: Connection, wanted: UsageFilter, groups: Sequence[Gro
     Raises:
         InvalidInput: it took longer than a statement may.
     """
-    try:
+    with given_up_with(_TOO_LONG):
         rows = connection.execute(usage_query(wanted, groups)).mappings().all()
-    except OperationalError as error:
-        if isinstance(error.orig, psycopg.errors.QueryCanceled):
-            raise InvalidInput(
-                "Adding up took too long and was given up; ask for a shorter time, for instance "
-                "--age 7d."
-            ) from error
-        raise
     return [
         Used(
             groups={group: str(row[group]) for group in groups},
@@ -153,11 +147,6 @@ def _conditions(wanted: UsageFilter) -> list[ColumnElement[bool]]:
         (run_specs.c.agent, wanted.agent),
     )
     conditions = [column == value for column, value in equal if value is not None]
-    if wanted.since is not None:
-        conditions.append(model_calls.c.opened_at >= wanted.since)
-    if wanted.until is not None:
-        conditions.append(model_calls.c.opened_at < wanted.until)
-    if wanted.age_seconds is not None:
-        age = func.make_interval(0, 0, 0, 0, 0, 0, wanted.age_seconds)
-        conditions.append(model_calls.c.opened_at >= func.now() - age)
-    return conditions
+    return conditions + in_span(
+        model_calls.c.opened_at, wanted.since, wanted.until, wanted.age_seconds
+    )
