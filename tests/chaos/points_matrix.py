@@ -23,7 +23,7 @@ from tests.chaos import points_mutants
 from tests.chaos.crash_hook import ORDERS, Action, Orders
 from tests.chaos.points_client import case_of_follower, follower_of
 from tests.chaos.points_commands import COMMANDS, LOOSE
-from tests.chaos.points_oracle import differences, problems_of, unheard, was_hurt_by_others
+from tests.chaos.points_oracle import differences, losses_by_others, problems_of, unheard
 from tests.chaos.points_outside import Freezer, Owners, owners, replace_beats
 from tests.chaos.points_scene import a_run_with, a_world, write_point_tools
 from tests.chaos.points_table import Table
@@ -196,9 +196,9 @@ class Stand:
                 answers = [self.orders.answer(name) for name in play.targets]
                 problems += unheard(play.hurt, answers, record)
             is_whole = taken == len(play.own) and number == 0
-            is_exact = self.phase.is_exact and not was_hurt_by_others(play.hurt, record)
-            if is_exact and is_whole and play.hurt.ends is not None:
-                problems += differences(play.hurt.ends, world, record)
+            if self.phase.is_exact and is_whole and play.hurt.ends is not None:
+                losses = losses_by_others(play.hurt, record)
+                problems += differences(play.hurt.ends, world, record, losses)
             self.table.note(play.hurt, [f"{world.run_id}: {problem}" for problem in problems])
 
     def _look_after_processes(self) -> None:

@@ -35,23 +35,23 @@ def problems_of(hurt: Hurt, world: World, record: Record, *, taken: int) -> list
     ]
 
 
-def was_hurt_by_others(hurt: Hurt, record: Record) -> bool:
-    """Whether it lost its worker more often than it was killed itself.
+def losses_by_others(hurt: Hurt, record: Record) -> int:
+    """How much more often it lost its worker than it was killed itself.
 
     A process that hears a message while it carries what it found in the record dies with both.
     """
     kills = sum(order.action == "kill" for order in (*hurt.way.leads, *hurt.orders))
     losses = [event for event in record.events if event["kind"] == "run.taken_over"]
-    return len(losses) > kills
+    return max(0, len(losses) - kills)
 
 
-def differences(ends: Ends, world: World, record: Record) -> Iterator[str]:
-    """Where the run did not end as one must that nothing else has hurt."""
+def differences(ends: Ends, world: World, record: Record, losses: int = 0) -> Iterator[str]:
+    """Where the run did not end as one must; each of the `losses` may cost it a model request."""
     run, asked = record.run, len(world.model.requests)
     executed = sum(world.ledger.executions.values())
     if (run["status"], run["reason"]) != (ends.status, ends.reason):
         yield f"ended as {run['status']} ({run['reason']}), not as {ends.status} ({ends.reason})"
-    if asked != ends.asked:
+    if not ends.asked <= asked <= ends.asked + losses:
         yield f"the model was asked {asked} times, not {ends.asked}"
     if executed != ends.executed:
         yield f"the tool did its work {executed} times, not {ends.executed}"

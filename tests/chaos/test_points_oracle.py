@@ -59,6 +59,14 @@ def test_a_run_that_ended_well_but_otherwise_than_it_must_is_noticed() -> None:
     assert len(list(differences(SENT, a_world_with(changes=0), a_record()))) == 3
 
 
+def test_a_loss_by_others_excuses_one_request_and_nothing_else() -> None:
+    others = list(differences(SENT, a_world_with(changes=0), a_record(), losses=1))
+    assert len(others) == 2, "status and work are as exact as ever"
+    dearer = Ends(asked=Ends().asked - 1)
+    assert len(list(differences(dearer, a_world_with(), a_record()))) == 1
+    assert list(differences(dearer, a_world_with(), a_record(), losses=1)) == []
+
+
 def test_the_table_names_what_was_hit_too_rarely_and_what_was_broken() -> None:
     table = Table(wanted=2)
     table.expect([KILLED])
